@@ -118,10 +118,10 @@ def without_collector(act: Callable[[], object]) -> Callable[[], object]:
 def measured(answer: bytes, repeat: int) -> dict[str, float]:
     import orjson
 
-    from ingestion.thanos.decode import Look, SeriesDictionary, decode_runs
+    from ingestion.thanos.decode import DecodeWindow, SeriesDictionary, decode_runs
     from ingestion.thanos.response import read_matrix_body
 
-    look = Look(
+    look = DecodeWindow(
         START * 1000, (START + 3600) * 1000, 45_000, (START - 30) * 1000, (START + 3630) * 1000
     )
     warm = SeriesDictionary(["prometheus_replica"])
@@ -151,10 +151,10 @@ def memory_mib(pod_count: int) -> tuple[float, float]:
             "import sys; sys.path.insert(0, '.')\n"
             "from bench.bench_decode import body, START\n"
             "from ingestion.thanos.response import read_matrix_body\n"
-            "from ingestion.thanos.decode import Look, SeriesDictionary, decode_runs\n"
+            "from ingestion.thanos.decode import DecodeWindow, SeriesDictionary, decode_runs\n"
             "import pyarrow.csv\n"
             "answer = open(sys.argv[1], 'rb').read()\n"
-            "look = Look(START * 1000, (START + 3600) * 1000, 45000, 0, 1 << 62)\n"
+            "look = DecodeWindow(START * 1000, (START + 3600) * 1000, 45000, 0, 1 << 62)\n"
             f"{code}\n"
             # Not ru_maxrss: that one remembers the process which started this one.
             "status = open('/proc/self/status').read()\n"

@@ -111,7 +111,7 @@ def served(days: int) -> Iterator[Measurement]:
     from fake_gpu.prometheus.parameters import Parameters
     from fake_gpu.scenario.load import read_scenario
     from fake_gpu.serve import series_of, settle
-    from ingestion.metric_catalogue import allocation_asks
+    from ingestion.metric_catalogue import allocation_queries
 
     text = scenario(3, days, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "served", None))
@@ -125,7 +125,7 @@ def served(days: int) -> Iterator[Measurement]:
     for hour in range(days * 24):
         at = fleet.started_at + (hour + 1) * 3600
         for cluster in fleet.clusters:
-            for ask in allocation_asks():
+            for ask in allocation_queries():
                 own = f'clusterID="{cluster.cluster_id}"' + f",{ask.matchers}".rstrip(",")
                 query = f'{{__name__=~"{"|".join(ask.metrics)}",{own}}}[1h]'
                 form = urlencode({"query": query, "time": at, "dedup": "false"})

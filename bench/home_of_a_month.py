@@ -35,10 +35,10 @@ from warehouse.connection import connected
 from warehouse.derived_files import DerivedFolder, Note, sha256_of_file
 from warehouse.home import Home
 from warehouse.manifest import (
-    Answer,
     AttemptDraft,
     Hour,
     Outcome,
+    QueryResponse,
     Sampling,
     code_version_of_manifests,
 )
@@ -79,7 +79,7 @@ def _land_day(landing: Landing, source: Source, month: Month, day: int) -> str:
     started_at = datetime.fromtimestamp(START + day * DAY_SECONDS, UTC)
     window = Interval(started_at, started_at + timedelta(days=1))
     body = landing.land_body(f"{source.value} {day}\n".encode())
-    answer = Answer("month", "", 200, body.sha256, body.byte_count, body.stored_byte_count)
+    answer = QueryResponse("month", "", 200, body.sha256, body.byte_count, body.stored_byte_count)
     attempt = landing.append_attempt(
         AttemptDraft(
             cluster_id=CLUSTER_ID,

@@ -3,9 +3,7 @@
 Put here: posting alerts, reading the present ones, and the addresses of all peers.
 Not here: which alerts there are, or when they are sent.
 
-Alertmanagers tell each other what they notified, not which alerts they have: an alert is posted to
-every peer. An alert is always posted with `startsAt`: Alertmanager takes a future `endsAt` as the
-start of an alert without one.
+Alertmanagers share their notifications but not their alerts: an alert is posted to each of them.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import httpx
 import msgspec
 
 from clients.credentials import TokenWithoutTls
-from clients.http_transport import BodyOverLimit, transport_to, whole_body
+from clients.http_transport import BodyOverLimit, make_transport, whole_body
 from clients.redaction import secret_of
 from domain.errors import CouldNotLook
 from domain.interval import format_instant
@@ -92,7 +90,7 @@ class Alertmanager:
         self.name = f"{self.url} ({address})" if address else self.url
         self._token = token
         self._http = httpx.Client(
-            transport=transport or transport_to(self.url, tls=tls, address=address),
+            transport=transport or make_transport(self.url, tls=tls, address=address),
             timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             headers={"Accept": "application/json", "User-Agent": "gpu-ledger"},
             follow_redirects=False,
@@ -146,10 +144,10 @@ class Alertmanager:
         except BodyOverLimit as cause:
             raise AlertmanagerFailed(self.name, str(cause)) from None
         except httpx.HTTPError as cause:
-            seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
+            seen = secret.redact(f"{type(cause).__name__}: {cause}")[:200]
             raise AlertmanagerFailed(self.name, seen) from None
         if response.status_code != 200:
-            text = secret.taken_out_of(body.decode("utf-8", "replace"))[:200].strip()
+            text = secret.redact(body.decode("utf-8", "replace"))[:200].strip()
             raise AlertmanagerFailed(self.name, f"HTTP {response.status_code} {text}".strip())
         return body
 

@@ -1,12 +1,12 @@
-"""HTTP to one server, over connections that are kept: what requests are sent through.
+"""HTTP to one server, over a pool of connections.
 
 Put here: connections, with or without a proxy, and the limits of time and size of a response.
-Not here: addresses, tokens and what responses mean (`kubernetes`, `prometheus`, `ingestion`).
+Not here: addresses, tokens and the meaning of responses (`kubernetes`, `prometheus`, `ingestion`).
 
-It is a transport as httpx defines them, over the standard library's connections, for two reasons.
-A server that sends a byte of its head now and then would hold a request of httpx for ever: here the
-head has a limit of time. And bytes that a server sends after a response are no response to the next
-request: a connection that has some is closed.
+It is a transport of httpx over the standard library's connections, for two reasons. httpx has no
+limit for the total time of a head: a server that sends one byte now and then would hold a request
+for ever. And bytes that a server sends after a response must not be read as the next response: such
+a connection is closed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What is read of a connection at a time: what is packed may be a thousand times as much.
+# Compressed bytes that are read at a time; they may become a thousand times as many.
 READ_BYTES = 64 * 1024
-# What lies between us and a server forgets a connection after minutes, and tells nobody. What an
-# hour asks comes within seconds; a new connection an hour costs nothing.
+# Firewalls and load balancers drop idle connections after minutes without notice. The queries of an
+# hour follow each other within seconds, and a new connection per hour costs nothing.
 IDLE_SECONDS = 10.0
 
 
-def transport_to(
+def make_transport(
     url: str, proxy: str = "", tls: ssl.SSLContext | None = None, address: str = ""
 ) -> httpx.BaseTransport:
     """Straight to the server, or through the proxy of the settings or of the environment.
@@ -53,7 +53,7 @@ def transport_to(
         proxy = named.get(there.scheme) or named.get("all") or ""
         proxy = "" if proxy and any(map(proxy_bypass, names)) else proxy
     proxy = proxy if "://" in proxy or not proxy else f"http://{proxy}"
-    return KeptConnections(url, tls, proxy, address="" if proxy else address)
+    return ConnectionPool(url, tls, proxy, address="" if proxy else address)
 
 
 class BodyOverLimit(Exception):
@@ -74,7 +74,7 @@ def whole_body(parts: Iterator[bytes], seconds: float, byte_limit: int) -> bytes
 
 
 class _Connection(Protocol):
-    """What a socket, a TLS socket, and TLS inside of TLS have in common."""
+    """The common interface of a socket, a TLS socket, and TLS inside TLS."""
 
     def settimeout(self, value: float | None, /) -> None: ...
     def sendall(self, data: bytes, /) -> None: ...
@@ -83,7 +83,7 @@ class _Connection(Protocol):
     def close(self) -> None: ...
 
 
-class KeptConnections(httpx.BaseTransport):
+class ConnectionPool(httpx.BaseTransport):
     """Sends each request over a connection that no other request uses. Safe for threads."""
 
     def __init__(
@@ -126,7 +126,7 @@ class KeptConnections(httpx.BaseTransport):
             self._idle.pop()[0].close()
 
     def give_back(self, connection: _Connection) -> None:
-        """An answer came to its end, and the server waits for another request."""
+        """The response was read to its end, and the server waits for another request."""
         self._idle.append((connection, time.monotonic()))
 
     def _kept(self) -> _Connection | None:
@@ -322,9 +322,7 @@ class _TlsInTls:
 class _Body(httpx.SyncByteStream):
     """The body of an answer, as it comes."""
 
-    def __init__(
-        self, wire: KeptConnections, connection: _Connection, answer: HTTPResponse
-    ) -> None:
+    def __init__(self, wire: ConnectionPool, connection: _Connection, answer: HTTPResponse) -> None:
         self._wire, self._answer = wire, answer
         self._connection: _Connection | None = connection
 
@@ -373,5 +371,5 @@ def _as_httpx_says(but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
 
 
 def _said(cause: Exception) -> str:
-    """In full: whoever cuts it looks first for a secret in it, which a cut would hide."""
+    """The full text: a cut could hide a part of a secret from the search for it."""
     return f"{type(cause).__name__}: {cause}"

@@ -1,7 +1,7 @@
-"""JSON that a server sent: what reading it can raise, and whether a key occurs twice.
+"""JSON from a server: the errors of decoding it, and the refusal of repeated keys.
 
-Put here: what is true of JSON from any server.
-Not here: what an answer must hold (`thanos.answer`, `kubernetes.documents`).
+Put here: rules for JSON of any server.
+Not here: the parts of a certain response (`ingestion.thanos.response`, `clients.kubernetes`).
 
 JSON parsers keep the last of two equal keys and drop the first. A proxy or a fault that repeats a
 key would thus exchange a label or a value without any trace, so such a text is invalid.

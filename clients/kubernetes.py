@@ -20,7 +20,7 @@ import httpx
 import msgspec
 
 from clients.credentials import TokenWithoutTls
-from clients.http_transport import transport_to
+from clients.http_transport import make_transport
 from clients.json_text import NOT_JSON, unique_json
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
@@ -81,7 +81,7 @@ class KubernetesClient:
         self._plurals: dict[str, dict[str, str]] = {}
         # Not httpx.Client, which logs the reason phrase: a proxy may repeat the token in it.
         # Redirects are not followed: they lead to a login page, and would carry the token there.
-        self._transport = transport or transport_to(self.url, access.proxy, access.tls_context())
+        self._transport = transport or make_transport(self.url, access.proxy, access.tls_context())
 
     def close(self) -> None:
         self._transport.close()
@@ -262,7 +262,7 @@ class KubernetesClient:
             with closing(self._transport.handle_request(request)) as response:
                 yield KubernetesResponse(response, self.url, path, secret)
         except httpx.HTTPError as cause:
-            seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
+            seen = secret.redact(f"{type(cause).__name__}: {cause}")[:200]
             raise ServerUnreachable(self.url, path, seen) from None
 
     def _watch_event(self, response: KubernetesResponse, line: bytes) -> WatchEvent:

@@ -1,19 +1,19 @@
-"""What may come instead of an answer of a Kubernetes API server.
+"""The errors of requests to a Kubernetes API server.
 
-Put here: the errors of a server that does not let us look.
-Not here: asking (`client`), or files that cannot be used (`credentials`).
+Put here: unreachable servers, refusals, and responses of another protocol.
+Not here: requests (`clients.kubernetes`), or files that cannot be used (`clients.credentials`).
 """
 
 from __future__ import annotations
 
 from domain.errors import CouldNotLook
 
-# How long a server may tell us to stay away: beyond it, its history is gone anyway.
+# The longest Retry-After that is respected: beyond it, the server's history is gone anyway.
 RETRY_AFTER_LIMIT = 60
 
 
 class ServerUnreachable(CouldNotLook):
-    """No answer came, or it broke off."""
+    """No response arrived, or it broke off."""
 
     code = "KUBE-001"
 
@@ -27,7 +27,7 @@ class ServerUnreachable(CouldNotLook):
 
 
 class ServerRefused(CouldNotLook):
-    """The server answered with a failure."""
+    """The server responded with a failure."""
 
     code = "KUBE-002"
 
@@ -49,7 +49,7 @@ class ServerRefused(CouldNotLook):
 
 
 class NotKubernetes(CouldNotLook):
-    """Something answered that does not speak the protocol: a login page, half a document."""
+    """The response is not of the Kubernetes API: a login page, half a document."""
 
     code = "KUBE-003"
 

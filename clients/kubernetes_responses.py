@@ -47,7 +47,7 @@ class KubernetesResponse:
         if status in (200, 201):
             kind = self.response.headers.get("content-type", "")
             if not kind.startswith("application/json"):
-                seen = self.secret.taken_out_of(kind)[:60]
+                seen = self.secret.redact(kind)[:60]
                 raise NotKubernetes(self.url, self.path, f"content type {seen!r}, not JSON")
             return
         try:
@@ -63,8 +63,8 @@ class KubernetesResponse:
             self.url,
             self.path,
             status,
-            self.secret.taken_out_of(str(reason)),
-            self.secret.taken_out_of(str(message)),
+            self.secret.redact(str(reason)),
+            self.secret.redact(str(message)),
             self.response.headers.get("retry-after", ""),
         )
 

@@ -18,7 +18,7 @@ import httpx
 import msgspec
 
 from clients.credentials import TokenWithoutTls, make_tls_context
-from clients.http_transport import BodyOverLimit, transport_to, whole_body
+from clients.http_transport import BodyOverLimit, make_transport, whole_body
 from clients.redaction import secret_of
 from domain.errors import CouldNotLook
 
@@ -78,7 +78,7 @@ class PrometheusClient:
         self._token = token
         tls = make_tls_context(ca_file) if ca_file is not None else None
         # Not httpx.Client: it logs the reason phrase, in which a proxy may repeat the token.
-        self._transport = transport or transport_to(self.url, tls=tls)
+        self._transport = transport or make_transport(self.url, tls=tls)
 
     def close(self) -> None:
         self._transport.close()
@@ -115,7 +115,7 @@ class PrometheusClient:
         except BodyOverLimit as cause:
             raise PrometheusFailed(self.url, str(cause)) from None
         except httpx.HTTPError as cause:
-            seen = secret.taken_out_of(f"{type(cause).__name__}: {cause}")[:200]
+            seen = secret.redact(f"{type(cause).__name__}: {cause}")[:200]
             raise PrometheusFailed(self.url, seen) from None
         try:
             decoded = _decoder.decode(body)
@@ -123,10 +123,10 @@ class PrometheusClient:
             seen = f"HTTP {response.status_code} with a body that is no Prometheus response"
             raise PrometheusFailed(self.url, seen) from None
         if response.status_code != 200 or decoded.status != "success" or decoded.data is None:
-            text = secret.taken_out_of(f"{decoded.errorType}: {decoded.error}")[:200]
+            text = secret.redact(f"{decoded.errorType}: {decoded.error}")[:200]
             raise PrometheusFailed(self.url, f"HTTP {response.status_code} {text}")
         if decoded.warnings:
-            text = secret.taken_out_of("; ".join(decoded.warnings))[:200]
+            text = secret.redact("; ".join(decoded.warnings))[:200]
             raise PrometheusFailed(self.url, f"the response has warnings: {text}")
         if decoded.data.resultType != "matrix":
             seen = f"a result of type {decoded.data.resultType[:20]!r} instead of a matrix"

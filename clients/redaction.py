@@ -1,8 +1,7 @@
-"""A credential of ours, looked for in what comes back: evidence is kept for years, it must not be.
+"""A search for our token in responses: evidence is kept for years and must not contain it.
 
 Put here: the forms in which a server or a proxy may repeat a token.
-Not here: reading tokens from their files, or what becomes of an answer that repeats one (the
-clients of both sources).
+Not here: reading tokens from their files, or dropping responses that repeat one (the clients).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from urllib.parse import quote
 REDACTED = "…"
 
 FORM_LENGTH_MIN = 6
-"""Of base64: what is shorter stands in many texts by chance."""
+"""Of base64: shorter forms occur in many texts by chance."""
 
 
 class Secret:
@@ -34,7 +33,7 @@ class Secret:
         body = said.encode() if isinstance(said, str) else said
         return any(form.encode() in body for form in self._forms)
 
-    def taken_out_of(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """The text without the secret; to be done before a text is cut, which may cut a secret."""
         for form in self._forms:
             text = text.replace(form, REDACTED)
@@ -54,7 +53,8 @@ def _low_hex(text: str) -> str:
 
 
 def _base64_forms(token: bytes) -> list[str]:
-    """What base64 of any text with the token inside has in it, wherever the token begins there."""
+    """The parts that base64 of any text with the token has in common, for each position of the
+    token."""
     forms = []
     for before in range(3):
         whole = (before + len(token)) // 3 * 3

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import httpx
 
-from clients.http_transport import transport_to
+from clients.http_transport import make_transport
 from idle_pruner.cluster import ObjectName
 from idle_pruner.records import instant_text
 
@@ -42,7 +42,7 @@ def post_stop_notice(
     try:
         with (
             httpx.Client(
-                timeout=TIMEOUT_SECONDS, transport=transport or transport_to(url)
+                timeout=TIMEOUT_SECONDS, transport=transport or make_transport(url)
             ) as client,
             client.stream("POST", f"{url.rstrip('/')}/api/v2/alerts", json=[alert]) as response,
         ):

@@ -1,5 +1,5 @@
-"""(1) Ask both sources every hour, and keep exactly what they said.
+"""(1) Query both sources every hour, and store the exact responses.
 
-Put here: asking, landing, decoding into runs and lifecycle rows.
-Not here: any opinion on what the answers mean (`quality`), or any counting (`dbt/`).
+Put here: queries, landing, decoding into runs and lifecycle rows.
+Not here: coverage status and findings (`quality`), or any counting (`dbt/`).
 """

@@ -1,12 +1,13 @@
-"""What a hub with Advanced Cluster Management needs: the allowlist, and nobody to empty it.
+"""Manifests for a hub with Advanced Cluster Management: the allowlist of metrics, and its
+protection.
 
 Put here: the manifests that `gpu-ledger init FOLDER --from-acm` writes, made from the catalogue.
-Not here: what is asked (`ingestion.metric_catalogue`), or the collector's manifests.
+Not here: the queries (`ingestion.metric_catalogue`), or the collector's manifests.
 
 ACM forwards only metrics on a list, and its default list lacks the phase of pods and all device
-telemetry. The list is merged from ConfigMaps of *every* namespace of a managed cluster, so whoever
-may create one in a namespace of their own can take billing metrics off it; the admission policy
-closes that.
+telemetry. The list is merged from ConfigMaps of *every* namespace of a managed cluster, so a user
+who may create one in any namespace can remove billing metrics from it; the admission policy
+prevents that.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ HUB_NAMESPACE = "open-cluster-management-observability"
 ALLOWLIST_NAME = "observability-metrics-custom-allowlist"
 
 LIST_NAMESPACES = (HUB_NAMESPACE, "open-cluster-management-addon-observability")
-"""Where the hub keeps its list, and where it puts it on a managed cluster: these two, by name. A
-beginning would do for nobody: anybody who may create a namespace can choose how its name begins."""
+"""The namespaces in which the hub keeps its list, and a managed cluster its copy. Full names, not
+prefixes: a user who may create namespaces can choose any prefix."""
 
 FORWARDED_BY_DEFAULT = frozenset(
     {
@@ -73,7 +74,7 @@ def allowlist(pod_labels: Sequence[str] = ()) -> str:
 
 
 def admission_policy() -> str:
-    """For every managed cluster: nobody takes metrics off the list from their own namespace."""
+    """For every managed cluster: refuse allowlists in other namespaces."""
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",

@@ -1,9 +1,9 @@
-"""Addresses as people write them into settings: what is wrong with one, and what to do.
+"""Checks of the addresses in config.toml.
 
-Put here: what an address may say, and that none carries a secret.
+Put here: the allowed forms of an address, and the refusal of secrets in it.
 Not here: which setting is which address, or its line (`ingestion.settings`), or going there.
 
-What is wrong is never said with the address itself where that may hold a password.
+A message does not repeat an address that may contain a password.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from urllib.parse import SplitResult, urlsplit
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Fault = tuple[str, str]
-"""What was seen, and the remedy."""
+"""A description of the fault, and the remedy."""
 
 
 def server_fault(url: str, *, sends_token: bool) -> Fault | None:
-    """What is wrong with the address of a server that is asked."""
+    """The fault of a server's address, if any."""
     parts = _parts(url)
     if parts is None:
         return _NO_ADDRESS
@@ -34,7 +34,7 @@ def server_fault(url: str, *, sends_token: bool) -> Fault | None:
 
 
 def proxy_fault(proxy: str) -> Fault | None:
-    """What is wrong with a proxy; none is none."""
+    """The fault of a proxy's address, if any."""
     parts = _parts(proxy)
     if parts is None:
         return _NO_ADDRESS
@@ -49,7 +49,7 @@ def proxy_fault(proxy: str) -> Fault | None:
 
 
 def place_fault(place: str) -> Fault | None:
-    """What is wrong with a folder or the URL of a bucket."""
+    """The fault of a folder or of the URL of a bucket, if any."""
     if "://" not in place:
         return None
     parts = _parts(place)

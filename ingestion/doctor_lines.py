@@ -1,7 +1,7 @@
-"""One line of `gpu-ledger doctor`: what was looked at, and what helps.
+"""The lines of `gpu-ledger doctor`.
 
-Put here: the value that both sources' probes give.
-Not here: looking (`ingestion.thanos.store_probe`, `ingestion.kubernetes.api_server_probe`), or
+Put here: the value that the probes of both sources return.
+Not here: the probes (`ingestion.thanos.store_probe`, `ingestion.kubernetes.api_server_probe`), or
 printing.
 """
 
@@ -24,8 +24,8 @@ OPERATOR_REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeLine:
-    """One check: what was looked at, whether it is fine, what was seen, and what helps."""
+class DoctorLine:
+    """One check: its name, whether it passed, the observation, and the remedy."""
 
     check: str
     is_fine: bool
@@ -33,10 +33,10 @@ class ProbeLine:
     remedy: str = ""
 
 
-def clock_line(server_seconds: float, our_seconds: float) -> ProbeLine:
+def clock_line(server_seconds: float, our_seconds: float) -> DoctorLine:
     """How far a server's clock is from ours."""
     offset = round(server_seconds - our_seconds)
-    return ProbeLine(
+    return DoctorLine(
         "clocks agree",
         abs(offset) <= CLOCK_OFFSET_LIMIT_SECONDS,
         f"the server's clock is {offset:+d} s off ours",

@@ -1,13 +1,13 @@
-"""Whose word is taken: the jobs from which a metric may come, and no tenant's own exporter.
+"""The exporters whose metrics are accepted, by their jobs, and no tenant's own exporter.
 
 Put here: the exporters that can be pinned, and the matchers that follow.
-Not here: which exporter says which metric (`ingestion.metric_catalogue`), or reading config.toml
+Not here: which exporter writes which metric (`ingestion.metric_catalogue`), or reading config.toml
 (`ingestion.settings`).
 
-Who may be scraped by the monitoring of tenants can say anything, also under the name of the
-platform's job. What they cannot choose is the label `namespace` of their own targets. So a pin is
-`NAMESPACE/JOB`, and holds the namespace too wherever that label is the exporter's own: of nodes and
-devices, not of pods, whose namespace is what the metric tells.
+An exporter that the monitoring of tenants scrapes can write any metric, also under the name of the
+platform's job. It cannot choose the label `namespace` of its own targets. So a pin is
+`NAMESPACE/JOB`, and includes the namespace wherever that label is the exporter's own: in metrics of
+nodes and devices, not of pods, whose namespace is the label's value.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from enum import StrEnum
 PIN = re.compile(r"([a-z0-9-]*/)?[a-zA-Z0-9_.:/-]+", re.ASCII)
 
 
-class Speaker(StrEnum):
-    """Who says a metric; named as the keys of `[thanos.NAME.pins]`."""
+class Exporter(StrEnum):
+    """The writer of a metric; values are the keys of `[thanos.NAME.pins]`."""
 
     KUBE_STATE_METRICS = "kube_state_metrics"
     SCHEDULER = "scheduler"
@@ -30,29 +30,29 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """The jobs that are believed, each `NAMESPACE/JOB` or `JOB`; () believes everybody."""
+    """The accepted jobs, each `NAMESPACE/JOB` or `JOB`; () accepts all."""
 
     kube_state_metrics: tuple[str, ...] = ()
     scheduler: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
 
-    def of(self, speaker: Speaker) -> tuple[str, ...]:
-        return getattr(self, speaker.value, ()) if speaker else ()
+    def of(self, exporter: Exporter) -> tuple[str, ...]:
+        return getattr(self, exporter.value, ()) if exporter else ()
 
-    def matchers(self, speaker: Speaker, *, tells_namespaces: bool) -> str:
-        """What a selector has to add so that only these jobs are heard."""
-        pins = [_parted(pin) for pin in self.of(speaker)]
+    def matchers(self, exporter: Exporter, *, is_of_pods: bool) -> str:
+        """The matchers that restrict a selector to these jobs."""
+        pins = [_parted(pin) for pin in self.of(exporter)]
         if not pins:
             return ""
         jobs = _one_of("job", [job for _, job in pins])
-        if tells_namespaces or not all(namespace for namespace, _ in pins):
+        if is_of_pods or not all(namespace for namespace, _ in pins):
             return jobs
         return f"{jobs},{_one_of('namespace', [namespace for namespace, _ in pins])}"
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All of them, to be compared: what was asked of others is counted otherwise."""
-        return tuple(f"{who.value}={pin}" for who in Speaker for pin in self.of(who))
+        """All pins, for comparison: counts under other pins are not comparable."""
+        return tuple(f"{who.value}={pin}" for who in Exporter for pin in self.of(who))
 
 
 NO_PINS = Pins()

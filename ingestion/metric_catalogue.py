@@ -1,15 +1,15 @@
-"""The catalogue: everything that is asked of a sample store, and why.
+"""The catalogue: every metric that is queried, and why.
 
-Put here: one entry per thing that is asked. A new exporter or vendor is a new entry.
-Not here: how it is asked (`ingestion.thanos.pull`), or what it means for a bill (`dbt/`).
+Put here: one entry per metric. A new exporter or vendor is a new entry.
+Not here: sending queries (`ingestion.thanos.pull`), or the effect on a bill (`dbt/`).
 
-How often each is sampled is the server's doing, not the metric's: a dated decision of the cluster,
-landed with every attempt (`warehouse.manifest.Sampling`), that `doctor` compares with what comes.
+The server decides how often a metric is sampled, so the interval is a dated decision of the
+cluster, landed with every attempt (`warehouse.manifest.Sampling`) and compared by `doctor`.
 
-Metrics that exporters and their versions name otherwise are one reading: `reading` is its name, and
-`unit` says in what it comes. Only here are names and units of devices translated.
+Metrics with other names in other exporters or versions are one reading: `reading` is its name, and
+`unit` its unit. Names and units of devices are translated only here.
 
-An allocation entry is asked for its raw samples; a telemetry entry for its hourly average, maximum
+Of an allocation entry the raw samples are queried; of a telemetry entry the hourly average, maximum
 and count per device. Telemetry never decides an amount.
 """
 
@@ -19,12 +19,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ingestion.exporter_pins import NO_PINS, Pins, Speaker
+from ingestion.exporter_pins import NO_PINS, Exporter, Pins
 
 NATIVE_RESOURCES = (
     "cpu|memory|storage|pods|ephemeral[-_]storage|hugepages[-_].+|attachable[-_]volumes[-_].+"
 )
-"""Kubernetes' own resources. Everything else may be a device, of a vendor that nobody knew."""
+"""Kubernetes' own resources. Everything else may be a device, also of an unknown vendor."""
 
 DEVICE_MATCHER = f'resource!~"{NATIVE_RESOURCES}"'
 
@@ -36,7 +36,7 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One metric that is asked, and what is known about it."""
+    """One metric that is queried, and its properties."""
 
     metric: str
     ask: str  # entries of one ask share a request, so they share its matchers
@@ -49,15 +49,15 @@ class Entry:
     lasts: bool = False  # its series end only with their pod or node
     of_every_pod: bool = False  # each pod has one, so a pod without it has lost it
     functions: tuple[str, ...] = ()  # telemetry: the hourly functions
-    reading: str = ""  # telemetry: what it measures, by one name for all exporters and versions
+    reading: str = ""  # telemetry: the reading, by one name for all exporters and versions
     replaces: str = ""  # the name that the same field had before
     of_cards_only: bool = False  # no device measures it for a MIG instance or a later partition
-    speaker: Speaker = Speaker.KUBE_STATE_METRICS
+    exporter: Exporter = Exporter.KUBE_STATE_METRICS
 
     def selected(self, pins: Pins) -> str:
         """Its matchers, with those that keep other exporters out."""
         tells = "namespace" in self.labels
-        pinned = pins.matchers(self.speaker, tells_namespaces=tells)
+        pinned = pins.matchers(self.exporter, is_of_pods=tells)
         return ",".join(part for part in (self.matchers, pinned) if part)
 
 
@@ -74,7 +74,7 @@ READING_UNITS: Mapping[str, float] = {
     "W": 1,
     "degrees Celsius": 1,
 }
-"""How many of a unit are one of what readings are kept in: fractions, MiB, watts and °C."""
+"""How many of a unit make one unit of a reading: fractions, MiB, watts and °C."""
 
 MOST_READING: Mapping[str, float] = {"fraction": 1, "percent": 1, "degrees Celsius": 200}
 """The largest reading of a unit. More of it has another unit than its name says (DCGM before 4.7
@@ -99,14 +99,14 @@ def _telemetry(
 ) -> Entry:
     exporters = [labels for start, labels in _DEVICE_LABELS.items() if metric.startswith(start)]
     labels = exporters[0] if exporters else ("job", "instance")
-    speaker = Speaker.PROMETHEUS if metric.startswith("scrape") else Speaker.DEVICES
+    exporter = Exporter.PROMETHEUS if metric.startswith("scrape") else Exporter.DEVICES
     return Entry(
         *(metric, metric, why, unit, labels, matchers),
         family=Family.TELEMETRY,
         functions=_HOURLY,
         reading=reading,
         of_cards_only=of_cards_only,
-        speaker=speaker,
+        exporter=exporter,
     )
 
 
@@ -134,7 +134,7 @@ ALLOCATION_ENTRIES = (
         "0 or 1",
         ("job", "instance"),
         sentinel=True,
-        speaker=Speaker.PROMETHEUS,
+        exporter=Exporter.PROMETHEUS,
     ),
     Entry(
         "kube_pod_container_resource_requests",
@@ -179,7 +179,7 @@ ALLOCATION_ENTRIES = (
         "devices",
         ("namespace", "pod", "node", "resource"),
         DEVICE_MATCHER,
-        speaker=Speaker.SCHEDULER,
+        exporter=Exporter.SCHEDULER,
     ),
     Entry(
         "kube_pod_status_phase",
@@ -499,7 +499,7 @@ TELEMETRY_ENTRIES = (
     _telemetry("gpu_average_package_power", "W", "AMD: power, older cards"),
     _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
     _telemetry("gpu_junction_temperature", "degrees Celsius", "AMD: heat", "temperature"),
-    # Of our own exporter for AMD, which leaves out what a partition does not measure.
+    # Of our own exporter for AMD, which omits readings that a partition does not have.
     _telemetry("amd_gpu_utilization_percent", "percent", "AMD: utilisation", "card_use"),
     _telemetry(
         "amd_gpu_memory_activity_percent", "percent", "AMD: memory traffic", "memory_traffic"
@@ -515,7 +515,8 @@ TELEMETRY_ENTRIES = (
 )
 
 TELEMETRY_NAMES = ("scrape_samples_scraped", "DCGM_FI_.+", "gpu_.+", "amd_gpu_.+")
-"""Which names to look for before single metrics are asked; what is absent is not asked."""
+"""The names that are looked up before single metrics are queried; absent metrics are not queried.
+"""
 
 POD_LABELS_METRIC = "kube_pod_labels"
 POD_LABELS_ENTRY = Entry(
@@ -527,7 +528,7 @@ CATALOGUE = (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class MetricQuery:
     """Entries that share one request."""
 
     name: str
@@ -535,20 +536,20 @@ class Ask:
     matchers: str
 
 
-def asks_of(entries: Iterable[Entry], pins: Pins = NO_PINS) -> tuple[Ask, ...]:
+def group_queries(entries: Iterable[Entry], pins: Pins = NO_PINS) -> tuple[MetricQuery, ...]:
     """The requests that fetch these entries, in their order; pins may divide an ask."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         grouped.setdefault((entry.ask, entry.selected(pins)), []).append(entry.metric)
-    return tuple(Ask(name, tuple(of), matchers) for (name, matchers), of in grouped.items())
+    return tuple(MetricQuery(name, tuple(of), matchers) for (name, matchers), of in grouped.items())
 
 
-def allocation_asks(pins: Pins = NO_PINS) -> tuple[Ask, ...]:
+def allocation_queries(pins: Pins = NO_PINS) -> tuple[MetricQuery, ...]:
     """The requests that fetch all allocation entries, in the catalogue's order."""
-    return asks_of(ALLOCATION_ENTRIES, pins)
+    return group_queries(ALLOCATION_ENTRIES, pins)
 
 
-def asked_entries(pod_labels: tuple[str, ...]) -> tuple[Entry, ...]:
+def queried_entries(pod_labels: tuple[str, ...]) -> tuple[Entry, ...]:
     """All allocation entries; labels of pods only where some are on the allow-list."""
     return (*ALLOCATION_ENTRIES, *([POD_LABELS_ENTRY] if pod_labels else []))
 
@@ -558,12 +559,13 @@ def lasting_metrics() -> frozenset[str]:
     return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.lasts)
 
 
-def metrics_of_every_pod() -> frozenset[str]:
+def metrics_of_all_pods() -> frozenset[str]:
     return frozenset(entry.metric for entry in ALLOCATION_ENTRIES if entry.of_every_pod)
 
 
-def rechecked_entries() -> tuple[Entry, ...]:
-    """What is counted again before a close: what lasts, and the health of the targets."""
+def entries_to_recheck() -> tuple[Entry, ...]:
+    """The entries that are counted again before a close: lasting series, and the health of the
+    targets."""
     return tuple(entry for entry in ALLOCATION_ENTRIES if entry.lasts or entry.sentinel)
 
 

@@ -1,6 +1,6 @@
-"""The derived files under runs/, made again from the landing: what is missing or changed, or all.
+"""The derived files under runs/, made again from the landing: missing or changed ones, or all.
 
-Put here: which attempts lack their files, throwing away what is derived, and making it again.
+Put here: finding attempts without their files, deleting derived files, and making them again.
 Not here: how one attempt is decoded (`ingestion.thanos.redecode`, `ingestion.kubernetes`).
 """
 
@@ -25,22 +25,22 @@ from ingestion.evidence.parquet_files import (
 )
 from ingestion.kubernetes.journal_decoder import write_lifecycle
 from ingestion.kubernetes.lifecycle_tables import TABLES
-from ingestion.thanos.day_numbering import under_one_numbering
+from ingestion.thanos.day_numbering import renumber_series
 from ingestion.thanos.redecode import replay
 from ingestion.thanos.runs import KINDS
-from warehouse.derived_files import DerivedFolder, alone_with
+from warehouse.derived_files import DerivedFolder, lock_derived_files
 from warehouse.manifest import Attempt
 
 Progress = Callable[[int, int, str], None]
 
 MADE_AGAIN = "not as it was written (its hash is noted beside it), so made again from the landing."
 
-_log = logging.getLogger("gpu-ledger")  # where nobody set anything up, a line on stderr
+_log = logging.getLogger("gpu-ledger")  # a line on stderr without further configuration
 
 
 def derivations() -> Mapping[Source, Derivation]:
     return {
-        Source.THANOS: Derivation(replay, KINDS, under_one_numbering, SETTLED_ZSTD_LEVEL),
+        Source.THANOS: Derivation(replay, KINDS, renumber_series, SETTLED_ZSTD_LEVEL),
         Source.KUBERNETES: Derivation(write_lifecycle, tuple(TABLES)),
     }
 
@@ -53,16 +53,15 @@ def rebuild(
 ) -> int:
     """Make the derived files again; the number of attempts that were decoded.
 
-    With `missing_only` files stay that are there as they were written: what a crash between
-    manifest and files needs.
+    With `missing_only` intact files stay: a crash between manifest and files needs no more.
     """
-    with alone_with(home_runs):
+    with lock_derived_files(home_runs):
         sweep(home_runs)
     if missing_only:
         return repair_runs(landing, home_runs, progress)
     by_source = derivations()
     attempts = [attempt for attempt in landing.attempts() if attempt.source in by_source]
-    with alone_with(home_runs):
+    with lock_derived_files(home_runs):
         for source in by_source:
             shutil.rmtree(home_runs / source.value, ignore_errors=True)
         return _decode(landing, home_runs, attempts, progress)
@@ -76,11 +75,11 @@ def repair_runs(
 ) -> int:
     """Make the derived files that are not there, or not as they were written; the attempts decoded.
 
-    A build begins with it: what was deleted, what a crash left out and what a disk changed needs
-    nobody to notice. Files are read through to compare them with what was noted of them; with
-    `taken` only those of these hours. Others may be pulling meanwhile.
+    Every build starts with it: deleted and changed files, and those that a crash left out, are made
+    again. Files are compared with their noted hashes; with `taken` only those of these hours. Pulls
+    may run at the same time.
     """
-    with alone_with(home_runs):
+    with lock_derived_files(home_runs):
         remove_other_layouts(home_runs)
         finish(home_runs)
         changed = dissolve_broken_days(home_runs, derivations())
@@ -111,7 +110,7 @@ def _by_cluster(landing: Landing, source: Source) -> dict[str, list[Attempt]]:
 def _forget_changed(
     folder: DerivedFolder, attempts: Sequence[Attempt], tables: Sequence[str]
 ) -> list[Path]:
-    """Remove every attempt or day of which a file is not what was noted of it; these files."""
+    """Remove the files of every attempt or day with a changed file; the changed files."""
     there, compacted = folder.whole(tables), folder.compacted()
     ids = {attempt.attempt_id for attempt in attempts} & there
     found = []
@@ -140,5 +139,5 @@ def compact_settled(
     landing: Landing, home_runs: Path, now: datetime, progress: Progress | None = None
 ) -> int:
     """One file per table for every day that will not change; the number of days written."""
-    with alone_with(home_runs):
+    with lock_derived_files(home_runs):
         return compact(landing, home_runs, now, derivations(), progress)

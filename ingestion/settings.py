@@ -1,9 +1,9 @@
 """The settings: config.toml as typed values, strictly read.
 
-Put here: what may stand in config.toml, its defaults with their reasons, and the commented file
-that `gpu-ledger init` writes.
-Not here: what people decide with a date (`decisions/*.csv`): intervals, prices, tenants, gaps; nor
-secrets, of which only file names stand here.
+Put here: the keys of config.toml, their defaults with reasons, and the commented file that
+`gpu-ledger init` writes.
+Not here: dated decisions (`decisions/*.csv`): intervals, prices, tenants, gaps; nor secrets, of
+which only file names are in config.toml.
 """
 
 from __future__ import annotations
@@ -401,7 +401,7 @@ class _Reader:
         raise SettingNotValid(where, f"[{section}] {seen}" if section else seen, remedy)
 
     def _line(self, section: str, key: str) -> int:
-        """The line that sets the key, or else opens its section; 0 when neither can be told."""
+        """The line that sets the key, or else opens its section; 0 if neither is found."""
         current, opened = "", 0
         for number, line in enumerate(self._lines, 1):
             text = line.strip()

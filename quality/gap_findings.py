@@ -28,11 +28,11 @@ def command(report: GapReport) -> str:
     if report.signed:
         return ""
     if report.backfillable:
-        return ask_again(report.cluster_id, report.hours)
+        return pull_command(report.cluster_id, report.hours)
     return sign(report) if report.name == "hour_not_measured" else ""
 
 
-def ask_again(cluster_id: str, hours: Interval) -> str:
+def pull_command(cluster_id: str, hours: Interval) -> str:
     return (
         f"gpu-ledger pull --cluster {cluster_id} --hours "
         f"{format_instant(hours.started_at)}..{format_instant(hours.ended_at)} --again"

@@ -1,5 +1,5 @@
 """(2) The places where things are kept: the home, its stores, and the only code that opens DuckDB.
 
 Put here: object stores, the home and its lease, connections, schemas, builds, the published copy.
-Not here: what is asked (`ingestion`), counted (`dbt/`), checked (`quality`) or billed (`billing`).
+Not here: queries (`ingestion`), counting (`dbt/`), checks (`quality`) or billing (`billing`).
 """

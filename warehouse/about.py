@@ -1,10 +1,11 @@
-"""What a published copy says about itself: how far it goes, what it stands on, what is open.
+"""The description that a published copy contains: its periods, their completeness, their
+findings.
 
-Put here: the two small tables of it, read from the warehouse and from what was switched in.
+Put here: its two small tables, read from the warehouse and from the notes of the last switch.
 Not here: writing the copy (`warehouse.publish`), or checking (`quality`).
 
-An hour is complete when it was checked complete, waived or not expected; where nobody has checked,
-when asking for it brought everything. What a close sealed is complete as it stands.
+An hour is complete when its coverage status is complete, waived or not expected; before a check,
+when its last attempt was ok. A closed period is complete as it was sealed.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class AboutPeriod:
     data_complete_to: datetime
     counted_until: datetime
     facts_sha256: str
-    finding_count: int | None  # None: nobody has checked these facts
+    finding_count: int | None  # None: these facts were not checked
     blocking_count: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a published file says about itself."""
+    """The description of a published file."""
 
     published_at: datetime
     data_complete_to: datetime
@@ -58,7 +59,7 @@ def read_about(
     code_version: str,
     decisions_sha256: str,
 ) -> About | None:
-    """What can be said of the warehouse as it is now; None when nothing is in it."""
+    """The description of the present warehouse; None for an empty one."""
     if not home.warehouse_path.is_file():
         return None
     noted = switched_periods(home)
@@ -131,7 +132,7 @@ def _period(
 def _check(
     connection: duckdb.DuckDBPyConnection, name: str, facts_sha256: str
 ) -> tuple[int, int] | None:
-    """Counts of findings, where these very facts were checked."""
+    """Counts of findings, if these facts were checked."""
     [(exists,)] = connection.execute(
         "select count(*) from duckdb_tables() where schema_name = 'quality' "
         "and table_name = 'check_results'"

@@ -1,11 +1,11 @@
 """One billing period, rebuilt whole: evidence and decisions in, facts out, switched in at once.
 
 Put here: the order of the steps, and the refusal to count a closed period anew.
-Not here: any single step (`warehouse.raw_evidence`, `classify`, `raw_decisions`, `dbt_run`,
-`switch`), or what a close sealed (`billing`).
+Not here: any single step (`warehouse.raw_evidence`, `device_tables`, `raw_decisions`, `dbt_run`,
+`switch`), or the content of a close (`billing`).
 
-A period is counted with the copies of the decisions that hold in it, which are those that its close
-seals: what is decided for a later time is no part of its facts.
+A period is counted with the decisions that are valid in it; its close seals copies of the same. A
+decision for a later time is no part of its facts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from domain.errors import CheckFailed, WrongUse
 from warehouse.connection import connected
 from warehouse.content_hash import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tested_models, tests_of
-from warehouse.derived_files import alone_with
+from warehouse.derived_files import lock_derived_files
 from warehouse.device_tables import create_device_kinds
 from warehouse.home import Home
 from warehouse.raw_decisions import create_raw_decisions
@@ -55,7 +55,7 @@ class PeriodIsClosed(WrongUse):
 
 
 class SealedFactsDiffer(CheckFailed):
-    """What was sealed at a close does not count to the facts that were sealed with it."""
+    """A closed period, counted again from its sealed evidence, has other facts than were sealed."""
 
     code = "WARE-009"
 
@@ -75,17 +75,17 @@ class SealedFactsDiffer(CheckFailed):
 
 @dataclass(frozen=True, slots=True)
 class SealedFacts:
-    """What a closed period is counted again from, and what it has to come to."""
+    """The sealed evidence of a closed period, and the hash that its facts must have."""
 
     facts_sha256: str
     stood_on: StoodOn
     code_version: str
-    other_versions: tuple[str, ...]  # what counts now and is not what counted then, in words
+    other_versions: tuple[str, ...]  # components with another version than at the close, as text
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """What a build came to."""
+    """The result of a build."""
 
     period: BillingPeriod
     build_path: Path
@@ -119,9 +119,9 @@ def build_period(
 ) -> BuildResult:
     """Build a period and switch it in; with a `destination`, leave the build there instead.
 
-    A closed period may only be built beside (`recount`), or as it was `sealed`: to the very facts
-    that were sealed at its close, or not at all. In the transaction of the switch `also` writes
-    what is known of these facts.
+    A closed period may only be built beside (`recount`), or as it was `sealed`: with exactly the
+    sealed facts, or not at all. In the transaction of the switch `also` writes further tables about
+    these facts.
     """
     if destination is None and sealed is None and period.name in closed_periods:
         raise PeriodIsClosed(period)
@@ -134,7 +134,7 @@ def build_period(
         sealed,
         also,
     )
-    with alone_with(home.runs):
+    with lock_derived_files(home.runs):
         try:
             return _build(home, asked, progress or _silent)
         except StoreUnusable:
@@ -144,7 +144,7 @@ def build_period(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Which period is built from what, and where to."""
+    """The period, its inputs, and the destination of the build."""
 
     period: BillingPeriod
     decisions: Decisions
@@ -213,7 +213,7 @@ def _content(path: Path, period: BillingPeriod) -> tuple[dict[str, int], str]:
 
 
 def _rows_looked_at(path: Path, names: Collection[str]) -> dict[str, int]:
-    """Rows of whatever data tests are about; most are facts, some are what facts are made of."""
+    """Rows of the models that data tests check."""
     with connected(path, read_only=True) as connection:
         return _row_counts(connection, names)
 

@@ -1,8 +1,8 @@
 """The only place that opens DuckDB: UTC, bounded memory and threads, patient with a lock.
 
-Put here: how a database file is opened, what can go wrong while opening it, and the one process
-that writes the warehouse of a home.
-Not here: what is in it (`warehouse.raw_schema`, `dbt/`), or who writes a record
+Put here: opening a database file, its errors, and the lock for the one process that writes the
+warehouse of a home.
+Not here: the content (`warehouse.raw_schema`, `dbt/`), or the writer of a record
 (`warehouse.lease`).
 """
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY_LIMIT = "750MB"
-"""With what Python and dbt need beside it, the refresh of a month of 1,000 GPUs stays below 1 GiB;
-what needs more is spilled to disk. More would push the other services of a small machine aside."""
+"""Together with Python and dbt, the refresh of a month of 1,000 GPUs stays below 1 GiB; larger
+results are spilled to disk. More would take memory from the other services of a small
+machine."""
 
 THREAD_LIMIT = 4
 """Beyond four the counting of one month gains nothing that is worth the memory of each thread."""
 
 LOCK_WAIT_SECONDS = 30.0
-"""A switch of the largest month takes seconds; whoever holds the file longer is another writer."""
+"""A switch of the largest month takes seconds; a longer lock belongs to another writer."""
 
 _LOCK_POLL_SECONDS = 0.1
 
 _FULL = ("No space left", "File too large", "Disk quota exceeded")
-"""What the operating system says, in DuckDB's messages."""
+"""Messages of the operating system within DuckDB's messages."""
 
 
 class WarehouseInUse(CouldNotLook):
@@ -81,8 +82,8 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """Open a database file (or `:memory:`), waiting for its lock.
 
-    `outside_sql` is for connections that run what a person typed: they can neither read nor write
-    files of this machine, and cannot switch that off again.
+    `outside_sql` is for connections that run SQL of a user: they can neither read nor write files
+    of this machine, and cannot change that setting.
     """
     import duckdb
 
@@ -128,7 +129,7 @@ def connected(path: Path | str, *, read_only: bool = False) -> Iterator[duckdb.D
 
 
 @contextmanager
-def only_writer(home: Home, wait_seconds: float = LOCK_WAIT_SECONDS) -> Iterator[None]:
+def lock_warehouse(home: Home, wait_seconds: float = LOCK_WAIT_SECONDS) -> Iterator[None]:
     """No other process writes the warehouse of a home, or makes the copy that readers open."""
     cause = "another command writes it, or copies it for readers"
     path = home.warehouse_path
@@ -140,7 +141,7 @@ def only_writer(home: Home, wait_seconds: float = LOCK_WAIT_SECONDS) -> Iterator
 @contextmanager
 def writing(home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
     """The warehouse, opened by its one writer: every statement that writes into it passes here."""
-    with only_writer(home), connected(home.warehouse_path) as connection:
+    with lock_warehouse(home), connected(home.warehouse_path) as connection:
         yield connection
 
 

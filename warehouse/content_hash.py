@@ -1,4 +1,4 @@
-"""What a table says, as one hash: independent of row order, files and machines.
+"""The content of a table as one hash: independent of row order, files and machines.
 
 Put here: the canonical text of rows, and hashes of tables and of a period's facts.
 Not here: hashes of evidence (`domain.identity`), or who compares them (`quality`, `billing`).
@@ -26,9 +26,8 @@ BATCH_ROWS = 100_000
 
 
 PROVENANCE = frozenset({"attempt_id", "attempt_count"})
-"""Columns that say from which asking a fact came, and how often it was asked. The same evidence,
-asked in other windows or twice, is the same fact: what stands on an invoice must not tell them
-apart."""
+"""Columns that name the attempt of a fact, or count its attempts. The same evidence, pulled in
+other windows or twice, is the same fact and has the same hash."""
 
 
 def columns_of(
@@ -59,7 +58,7 @@ def table_sha256(
 ) -> str:
     """The hash of a table's sorted canonical rows, together with its columns and their types.
 
-    Columns that only say from which asking a row came are left out.
+    Columns about attempts are left out.
     """
     return _sha256(connection, schema, table, columns_of(connection, schema, table), where)
 
@@ -73,7 +72,7 @@ def _sha256(
 ) -> str:
     columns = {name: kind for name, kind in every.items() if name not in PROVENANCE}
     row = f"concat_ws(',', {', '.join(_canonical(*column) for column in columns.items())})"
-    # Hashing each row first keeps what is sorted small, however wide the table is.
+    # Hashing each row first keeps the sorted data small, however wide the table is.
     query = f"select sha256({row}) as row_sha256 from {schema}.{table} where {where} order by 1"
     digest = hashlib.sha256(sha256(columns).encode())
     for batch in connection.execute(query).to_arrow_reader(BATCH_ROWS):

@@ -1,6 +1,6 @@
 """The plugin by which dbt-duckdb gives the models the functions that are written in Python.
 
-Put here: what dbt calls when it opens a database.
+Put here: the hook that dbt calls when it opens a database.
 Not here: the functions (`warehouse.placement`), or the profile that names this module
 (`warehouse.dbt_run`).
 """

@@ -1,11 +1,11 @@
 """Running dbt inside this process, on a project folder that may be read-only.
 
-Put here: the profile, where dbt may write, and what its results mean.
-Not here: models and tests (`dbt/`), or what is built from them (`warehouse.build`).
+Put here: the profile, the folders that dbt may write, and the meaning of its results.
+Not here: models and tests (`dbt/`), or the steps of a build (`warehouse.build`).
 
-dbt keeps what it parsed in its target folder and parses only changed files again, as long as the
-profile stays the same from period to period. That is why every period is built in one working file,
-which gets its own name at the end.
+dbt keeps the parsed project in its target folder and parses only changed files again, as long as
+the profile stays the same from period to period. That is why every period is built in one working
+file, which gets its own name at the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DBT_THREADS = 1
 """Models share the threads and the memory of one database; two at once only compete for both."""
 
 LONGEST_MESSAGE = 300
-"""Characters of dbt's own words in an error; what is longer stands in the log."""
+"""Characters of dbt's own text in an error; the log has the whole text."""
 
 
 class ModelFailed(CheckFailed):
@@ -94,7 +94,7 @@ def profile_text(database: str) -> str:
 
 
 def write_profile(folder: Path, database: Path) -> None:
-    """The profile for one home: constant, so that what dbt keeps beside it stays valid."""
+    """The profile for one home: constant, so that dbt's parsed project stays valid."""
     text = profile_text(str(database))
     path = folder / "profiles.yml"
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -102,20 +102,20 @@ def write_profile(folder: Path, database: Path) -> None:
 
 
 class DbtProject:
-    """The parsed project of one home; what dbt writes goes below `folder`."""
+    """The parsed project of one home; dbt writes below `folder`."""
 
     def __init__(self, folder: Path, database: Path) -> None:
         self._folder = folder
         self._database = database
 
     def parse(self) -> Manifest:
-        """What dbt knows of the project without running it; a build need not parse it again."""
+        """The parsed project; a build need not parse it again."""
         return parse_project(self._folder, self._database)
 
     def build(self) -> list[NodeResult]:
         """Load the product facts, build every model, and run every data test; raises ModelFailed.
 
-        A failed data test stops no model: what it means for a close is decided in `quality`.
+        A failed data test stops no model; `quality` decides about its effect on a close.
         """
         kinds = ("seed", "model", "test")
         results = self._results("build", *(f"--resource-type={kind}" for kind in kinds))
@@ -144,7 +144,7 @@ def _run_dbt(database: Path, *command: str) -> Any:
     """The outcome of one command of dbt; raises ModelFailed when it could not begin or go on."""
     from dbt.cli.main import dbtRunner
 
-    # dbt prints where it likes; what matters is in its result and in its log.
+    # dbt prints to stdout; its result and its log contain the same.
     with contextlib.redirect_stdout(io.StringIO()), _quiet_log():
         outcome = dbtRunner().invoke([*FLAGS, *command])
     if outcome.exception is not None:
@@ -207,7 +207,7 @@ def _let_go() -> None:
 
 
 def parse_project(folder: Path, database: Path) -> Manifest:
-    """What dbt knows of the project without running it."""
+    """The parsed project."""
     write_profile(folder, database)
     return cast("Manifest", _run_dbt(database, "parse", *places(folder)).result)
 

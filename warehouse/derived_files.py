@@ -1,8 +1,7 @@
 """Where derived files lie: one per attempt and table, or compacted to one per day and table.
 
-Put here: the names of derived files, finding those of given attempts, and being alone with them.
-Not here: what is in them (`ingestion`), or when days are compacted
-(`ingestion.evidence.compaction`).
+Put here: the names of derived files, their notes, finding those of given attempts, and their lock.
+Not here: their content (`ingestion`), or the time of compaction (`ingestion.evidence.compaction`).
 
     runs/<source>/<cluster_id>/<attempt_id>.<table>.3.parquet   as an attempt made it
     runs/<source>/<cluster_id>/<attempt_id>.attempts.3.json     the hashes of these files
@@ -28,19 +27,19 @@ from domain.identity import sha256
 from warehouse.file_lock import hold_lock
 
 LAYOUT = 4
-"""What the columns of these files are. Files of another layout are never found, so that their
-attempts count as not decoded yet, and are decoded again from the landing."""
+"""The version of the columns of these files. Files of another version are ignored: their
+attempts count as not decoded, and are decoded again from the landing."""
 
 PARQUET_SUFFIX = f".{LAYOUT}.parquet"
 NOTE_SUFFIX = f".attempts.{LAYOUT}.json"
 DAYS_NOTES = f"????-??-??{NOTE_SUFFIX}"
 
 WAIT_SECONDS = 30.0
-"""Compacting a day takes less than a second; who holds the files for longer is building facts."""
+"""Compacting a day takes less than a second; a longer lock belongs to a build."""
 
 
 class DerivedFilesInUse(CouldNotLook):
-    """Somebody else counts from the derived files, or puts them together."""
+    """Another process reads or compacts the derived files."""
 
     code = "WARE-008"
 
@@ -54,8 +53,9 @@ class DerivedFilesInUse(CouldNotLook):
 
 
 @contextmanager
-def alone_with(home_runs: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-    """Nobody else counts from derived files, compacts or removes them; who only adds some may."""
+def lock_derived_files(home_runs: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    """Hold the lock of the derived files: no other process reads, compacts or removes them.
+    Adding files needs no lock."""
     # Beside the folder, which may be thrown away at any time.
     lock = home_runs.with_name(f".{home_runs.name}_in_use")
     with hold_lock(lock, wait_seconds, lambda: DerivedFilesInUse(home_runs, wait_seconds)):
@@ -67,7 +67,8 @@ _OWN_HASH = "note_sha256"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Of files under one name: the attempts that they hold, and the hash of each by its table."""
+    """The note of the files under one name: their attempts in the order of their sequence, and
+    the hash of each file by its table."""
 
     attempt_ids: tuple[str, ...]  # in the order of their sequence
     sha256_by_table: Mapping[str, str]
@@ -99,7 +100,7 @@ def read_note(path: Path) -> Note | None:
 
 
 def sha256_of_file(path: Path) -> str:
-    """The hash of what lies there; nothing where nothing can be read."""
+    """The hash of a file; "" for an unreadable one."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -128,7 +129,7 @@ class DerivedFolder:
         return self.path / f"{name}.{table}{PARQUET_SUFFIX}"
 
     def note(self, name: str) -> Path:
-        """What is noted of the files of an attempt or a day; written when they are whole."""
+        """The note of the files of an attempt or a day; it is written when they are complete."""
         return self.path / f"{name}{NOTE_SUFFIX}"
 
     def index(self, day: date) -> Path:
@@ -163,7 +164,7 @@ class DerivedFolder:
         return found
 
     def changed(self, name: str, tables: Iterable[str]) -> list[Path]:
-        """The files of an attempt or a day that are not what was noted of them."""
+        """The files of an attempt or a day whose hash is not the noted one."""
         note = read_note(self.note(name))
         if note is None:
             return [self.note(name)]
@@ -174,7 +175,7 @@ class DerivedFolder:
         ]
 
     def forget(self, name: str, tables: Iterable[str]) -> None:
-        """Remove what there is of an attempt or a day; it counts as never made from the start."""
+        """Remove the files of an attempt or a day; it counts as never made."""
         for path in (self.note(name), *(self._file(name, table) for table in tables)):
             path.unlink(missing_ok=True)
 

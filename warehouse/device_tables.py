@@ -1,4 +1,5 @@
-"""What every device in the evidence is: each node label set with each resource, asked once.
+"""The kind of every device in the evidence: each label set of nodes with each resource,
+classified once.
 
 Put here: the raw tables `claimed_devices`, `resources`, `device_kinds`, `device_weights` and
 `labelled_cards`.
@@ -141,7 +142,8 @@ def _claimed(
     consumed: Mapping[str, str] | None,
     capacity: Mapping[str, str] | None,
 ) -> Row:
-    """Pods divide what their claim holds; a device without stated parts, all pods on it."""
+    """Pods share the devices of their claim; all pods on a device without stated parts share
+    that device."""
     resource, key = f"{driver}/{device}", claim_uid
     if share_id:
         resource = claimed_resource(driver, device, consumed or {}, capacity or {})

@@ -1,8 +1,8 @@
 """An exclusive lock of the operating system, on a file.
 
 Put here: taking such a lock, and waiting for it.
-Not here: what is done under it, or the lease of a record (`warehouse.lease`), whose writers may be
-on several machines and need a number that shows which of them was overtaken.
+Not here: the work under the lock, or the lease of a record (`warehouse.lease`), whose writers may
+be on several machines and need a number that shows which of them was overtaken.
 
 The lock ends with the process that holds it, however that process ends.
 """

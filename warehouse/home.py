@@ -1,7 +1,7 @@
 """The home: one folder of the user's choice that holds everything a ledger keeps.
 
 Put here: which parts a home has, which of them are a backup, and where its two stores live.
-Not here: what the settings mean (`ingestion.settings`) or what is written into the parts.
+Not here: the meaning of the settings (`ingestion.settings`) or the content of the parts.
 
     config.toml  decisions/  landing/  record/         kept: a copy of these four is a backup
     runs/  build/  warehouse.duckdb  published/  snapshots/  documents/  dagster/
@@ -79,7 +79,7 @@ class Home:
 
     @classmethod
     def create(cls, path: Path, config: str = _EMPTY_CONFIG) -> Home:
-        """Make the kept parts of a home; what is already there stays as it is."""
+        """Make the kept parts of a home; existing ones stay as they are."""
         home = cls(path.resolve())
         if home.path.is_dir() and not home.config_path.is_file():
             for found in sorted(home.path.iterdir()):

@@ -1,7 +1,7 @@
-"""The user's folder for what can be made again, so that another home on the machine has it too.
+"""A cache in the user's folder, shared by all homes on the machine.
 
-Put here: where it is, and what of it is thrown away.
-Not here: what is kept there (`orchestration.publishing`).
+Put here: its place, and removing old files.
+Not here: the content (`orchestration.publishing`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def kept_in(otherwise: Path) -> Path:
 
 UNFINISHED = ".unfinished"
 UNFINISHED_SECONDS = 3600.0
-"""What is older was left behind by a process that was killed, or by a machine that went down."""
+"""Older files were left by a process that was killed, or by a machine that went down."""
 
 
 def keep(path: Path, body: bytes) -> None:

@@ -1,11 +1,11 @@
 """The lease: one writer at a time, and a number that shows when a writer has been overtaken.
 
 Put here: taking, renewing, checking and giving back the lease of a store.
-Not here: the refusal of stale writes itself; whoever keeps a record stores the fence in each event
-and refuses one that is lower than the last.
+Not here: the refusal of stale writes itself: the record stores the fence in each event and refuses
+one that is lower than the last.
 
-Expiry only decides when somebody else may try. What protects the record is the fence: it grows with
-every holder, so a writer that slept through its own expiry writes with a number that is too low.
+Expiry only decides when another writer may try. The fence protects the record: it grows with every
+holder, so a writer that was suspended past its expiry writes with a number that is too low.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LeaseHeld(CouldNotLook):
-    """Somebody else is writing."""
+    """Another process is writing."""
 
     code = "LEASE-001"
 
@@ -63,7 +63,7 @@ class LeaseLost(CouldNotLook):
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """What the lease object says."""
+    """The content of the lease object."""
 
     fence: int
     holder: str
@@ -111,7 +111,7 @@ class Lease:
         return self.fence
 
     def renew(self) -> None:
-        """Hold it for the full time again; raises LeaseLost when somebody else has it."""
+        """Hold it for the full time again; raises LeaseLost if another process has it."""
         self.check()
         self._swap(replace(self._state, expires_at=_expiry(self._clock, self._seconds)))
 

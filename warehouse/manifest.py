@@ -60,7 +60,7 @@ def worst(outcomes: list[Outcome]) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResponse:
     """One response, or its absence: the query and the hash of the bytes."""
 
     ask: str
@@ -108,7 +108,7 @@ class AttemptDraft:
     window: Interval
     code_version: str
     sampling: Sampling
-    answers: tuple[Answer, ...]
+    answers: tuple[QueryResponse, ...]
     hours: tuple[Hour, ...]
     facts: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # needed to decode again
@@ -149,7 +149,7 @@ class Attempt:
         return self.draft.window
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[QueryResponse, ...]:
         return self.draft.answers
 
     @property

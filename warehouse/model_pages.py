@@ -1,6 +1,6 @@
 """The models' own documentation as one HTML file that opens from disk, without a network.
 
-Put here: having dbt write it, and taking out of it what would ask a server.
+Put here: generating it with dbt, and removing requests to servers from it.
 Not here: the descriptions (`dbt/models/**/*.yml`), or building models (`warehouse.dbt_run`).
 """
 
@@ -59,9 +59,8 @@ def write_model_pages(folder: Path, path: Path, database: Path, lineage: Lineage
 def as_shown(manifest: str, lineage: Lineage) -> str:
     """Its models, tests and macros by name, and each column with its type and its lineage.
 
-    dbt lists them in the order in which it met them; within each of them the order is somebody's
-    choice, as that of the columns. The page takes types from a catalogue of a database; here they
-    stand in the contracts.
+    dbt lists them in the order of parsing; the order within each, such as that of columns, is
+    intended. The page takes types from a catalogue of a database; here they are in the contracts.
     """
     parts = json.loads(manifest)
     for part in ("nodes", "sources"):

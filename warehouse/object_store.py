@@ -1,11 +1,11 @@
-"""An object store by URL, with the promises of a folder: S3 and what speaks its protocol.
+"""An object store by URL, with the guarantees of a folder: S3 and compatible stores.
 
-Put here: how conditional create and compare-and-swap are said to a bucket.
-Not here: the promise itself and the rules for keys (`warehouse.store`).
+Put here: conditional create and compare-and-swap in the protocol of a bucket.
+Not here: the guarantees themselves and the rules for keys (`warehouse.store`).
 
 A bucket makes an object appear whole, so there is no temporary file; `create` is a put with
-`If-None-Match: *`, `replace` a put with the `If-Match` of the object that was read. An uncertain
-answer (the connection broke after the put) is settled by reading what is there now.
+`If-None-Match: *`, `replace` a put with the `If-Match` of the object that was read. After an
+uncertain response (the connection broke after the put) the object is read to decide.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ObjectStore:
             return cls(MemoryStore(), shown)
         if parts.scheme not in ("s3", "gs", "az"):
             raise PlaceNotSupported(url)
-        # A plain endpoint is one on this host or in this cluster, named by whoever runs us.
+        # An http:// endpoint is on this host or in this cluster, and was configured on purpose.
         plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
         store = from_url(
             url,

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 FUNCTION = "place_slices"
 SLICE_LIMIT = 4096
-"""Slices of one profile on one node; 16 cards of 7 slices are 112. What is beyond is damaged."""
+"""Slices of one profile on one node; 16 cards of 7 slices are 112. A larger number is damaged
+evidence."""
 
 STATES_KEPT = 65_536
 """The nodes of a fleet have the same few states again and again."""

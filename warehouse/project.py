@@ -80,7 +80,7 @@ def source_freshness(table: str) -> tuple[timedelta, timedelta]:
 
 
 def mart_descriptions() -> dict[str, tuple[str, dict[str, str]]]:
-    """What the marts and their columns say about themselves, by name."""
+    """The descriptions of the marts and their columns, by name."""
     return {
         model["name"]: (model["description"], column_descriptions(model))
         for path in sorted((dbt_project_dir() / "models" / "marts").glob("*.yml"))

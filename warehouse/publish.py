@@ -1,8 +1,8 @@
-"""The published copy: a file of marts that anybody may read while the pipeline writes.
+"""The published copy: a file of marts that any process may read while the pipeline writes.
 
 Put here: writing it aside, naming it, its comments, its views, and Parquet beside it.
-Not here: what is in the marts (`dbt/`), what the file says of itself (`warehouse.about`), or who
-may see which tenant (a portal's business).
+Not here: the content of the marts (`dbt/`), the description in the file (`warehouse.about`), or
+access to tenants (the portal).
 
     published/gpu-ledger-000007.duckdb     one version; open it as long as you like
     published/gpu-ledger.duckdb            the newest version, under a name that stays
@@ -11,8 +11,8 @@ may see which tenant (a portal's business).
 A reader of DuckDB keeps seeing the file that it opened, and a process that opens the same path
 twice sees the old one twice: hence a name per version, and an atomic rename for the other.
 
-What is published is hashed in the copy itself: it says under which hash its facts are known, and
-readers believe it.
+The facts are hashed in the copy itself, and compared with the hash under which they were switched
+in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warehouse.about import About
-from warehouse.connection import connected, only_writer, transaction
+from warehouse.connection import connected, lock_warehouse, transaction
 from warehouse.content_hash import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.project import mart_descriptions
@@ -62,10 +62,10 @@ class Published:
 def publish(home: Home, about: About, periods: Iterable[str] | None = None) -> Published:
     """Write the next version of the copy; Parquet of `periods`, or of all that there are.
 
-    Raises WarehouseLost when what was copied is not what was counted; then nothing is published.
+    Raises WarehouseLost if the copied facts are not the counted ones; then nothing is published.
     """
     home.published.mkdir(parents=True, exist_ok=True)
-    with only_writer(home):
+    with lock_warehouse(home):
         path = home.published / f"{NAME}-{_next_version(home.published):06}.duckdb"
         unfinished = path.with_name(f".{path.name}.unfinished")
         unfinished.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ def publish(home: Home, about: About, periods: Iterable[str] | None = None) -> P
 
 
 def _require_as_counted(copy: Path, home: Home, about: About) -> None:
-    """The hash that the copy tells of each period is that of what is in the copy."""
+    """Require that the hash of each period in the copy is the hash of its rows."""
     noted = switched_periods(home)
     with connected(copy, read_only=True) as connection:
         for told in about.periods:
@@ -263,7 +263,7 @@ def _point(latest: Path, path: Path) -> None:
 
 
 def newest_version(home: Home) -> Path | None:
-    """The newest copy under its own name, which stays the same file while somebody reads it."""
+    """The newest copy under its own name, which stays the same file for its readers."""
     versions = _versions(home.published) if home.published.is_dir() else {}
     return versions[max(versions)] if versions else None
 

@@ -1,8 +1,9 @@
-"""What people decided, as raw tables: dated, and already answered for the names in the evidence.
+"""The decisions as raw tables: dated, and resolved for the names in the evidence.
 
-Put here: decisions as rows, cut to a period, with the questions that `domain` answers (whose is a
-namespace, which price holds) asked once per name and not again in SQL.
-Not here: reading the tables (`domain.decisions`), or what a device is (`warehouse.device_tables`).
+Put here: decisions as rows, cut to a period. `domain` resolves each name once (the tenant of a
+namespace, the price of a device), and SQL does not repeat it.
+Not here: reading the tables (`domain.decisions`), or classifying devices
+(`warehouse.device_tables`).
 """
 
 from __future__ import annotations

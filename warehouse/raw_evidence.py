@@ -65,7 +65,7 @@ class RunsMissing(CouldNotLook):
         )
 
 
-# A node without feature discovery says nowhere what its cards are but in its ResourceSlices.
+# The cards of a node without feature discovery are named only in its ResourceSlices.
 _PRODUCTS_OF_SLICES = f"""
     alter view raw.kubernetes_node_observations rename to kubernetes_node_observations_as_told;
     create view raw.kubernetes_node_observations as

@@ -1,8 +1,8 @@
 """The raw schema: every table that dbt reads, with the type of every column.
 
 Put here: names and types, and how an empty or a filled raw table is made.
-Not here: where the rows come from (`warehouse.raw_evidence`, `warehouse.raw_decisions`), or what
-they mean (`dbt/models`).
+Not here: the origin of the rows (`warehouse.raw_evidence`, `warehouse.raw_decisions`), or their
+meaning (`dbt/models`).
 
 A table is always there and always typed: where nothing has landed it is empty, so that a period
 without evidence is counted as one, and says so.
@@ -180,7 +180,7 @@ KUBERNETES_TABLES: dict[str, Columns] = {
     },
 }
 
-# Written by Python: manifests, decisions, product facts, and what is computed over the evidence.
+# Written by Python: manifests, decisions, product facts, and results computed from the evidence.
 WRITTEN_TABLES: dict[str, Columns] = {
     "parameters": {
         "billing_period": "VARCHAR",
@@ -275,7 +275,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "requested_name": "VARCHAR",
         "is_gpu": "BOOLEAN",
     },
-    # What each claim got of a device, and between whom that is divided.
+    # The part of a device that each claim got, and the pods that share it.
     "claimed_devices": {
         "cluster_id": "VARCHAR",
         "claim_uid": "VARCHAR",

@@ -1,7 +1,7 @@
 """The rules by which two sources decide a segment of an allocation, as the models join them.
 
 Put here: reading the table `reconciliation_rules`, and finding the row that decided a segment.
-Not here: which kind a segment is (`int_allocation_segments`), or what a check makes of it
+Not here: the kind of a segment (`int_allocation_segments`), or its check
 (`quality.reconciliation`).
 """
 

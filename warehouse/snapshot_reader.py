@@ -1,7 +1,7 @@
 """Opening snapshots for requests: read-only, locked, with limits of memory and time.
 
 Put here: the index, open files, and the limits of a statement.
-Not here: what is in a snapshot (`warehouse.snapshots`), or who may read which one (`portal`).
+Not here: the content of a snapshot (`warehouse.snapshots`), or access to it (`portal`).
 """
 
 from __future__ import annotations

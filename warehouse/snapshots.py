@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from domain.errors import CouldNotLook, LedgerError
 from domain.identity import sha256
 from warehouse.about import AboutPeriod
-from warehouse.connection import connected, only_writer, transaction
+from warehouse.connection import connected, lock_warehouse, transaction
 from warehouse.content_hash import mart_names
 from warehouse.home import Home
 from warehouse.raw_schema import insert_rows
@@ -79,7 +79,7 @@ TENANT_MARTS: Mapping[str, str] = {
     "fct_quotas": "select * from marts.fct_quotas",
     "fct_workload_periods": f"select {_PACE_COLUMNS} from marts.fct_workload_periods",
 }
-"""Marts of which a tenant has its own rows, and what is selected of them. A page that needs another
+"""Marts of which a tenant has its own rows, and the selection of them. A page that needs another
 column adds it here: each column takes at least one block of each file."""
 
 PROVIDER_MARTS = (
@@ -172,7 +172,7 @@ class StoppedWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one call of `write_snapshots` did."""
+    """The result of `write_snapshots`."""
 
     tenant_count: int
     written_count: int  # the others had the same rows before
@@ -375,7 +375,7 @@ def write_snapshots(
 
     make_folder(home.snapshots)
     scratch = home.snapshots / ".scratch.duckdb"
-    with only_writer(home):
+    with lock_warehouse(home):
         scratch.unlink(missing_ok=True)
         try:
             with connected(":memory:") as connection:

@@ -1,12 +1,12 @@
-"""Stores of named bytes: where evidence and the record live, and what they promise.
+"""Stores of named bytes for evidence and record, and their guarantees.
 
-Put here: the promise (`Store`), the folder that keeps it, the rules for keys.
-Not here: what the bytes mean (`ingestion.evidence.landing`, `billing.record`), who may write
-(`warehouse.lease`), or the object store, which keeps the same promise elsewhere
+Put here: the guarantees (`Store`), the folder that keeps them, the rules for keys.
+Not here: the meaning of the bytes (`ingestion.evidence.landing`, `billing.record`), the lock of
+their writers (`warehouse.lease`), or the object store with the same guarantees
 (`warehouse.object_store`).
 
-The promise: an object is there whole or not at all; once `create` has returned, a loss of power
-does not take it away; two creators of one key never both win.
+The guarantees: an object exists whole or not at all; once `create` has returned, a loss of power
+does not remove it; of two creators of one key only one succeeds.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StoreUnusable(CouldNotLook):
 
 
 class FileDamaged(CheckFailed):
-    """A file of the home is not what the ledger wrote."""
+    """A file of the home was changed after the ledger wrote it."""
 
     code = "STORE-005"
 
@@ -94,7 +94,7 @@ class FileDamaged(CheckFailed):
 
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, BadInput)
-"""What reading text, JSON or CSV of another form raises."""
+"""The errors of reading text, JSON or CSV of another form."""
 
 
 @contextlib.contextmanager
@@ -130,7 +130,7 @@ class Store(Protocol):
     def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
         """Compare and swap: write `body` if the object is `expected` (None: absent) now.
 
-        Swappers must write bytes of their own: two that write the same may both be told True.
+        Each writer must write distinct bytes: two that write the same may both get True.
         """
         ...
 
@@ -170,7 +170,7 @@ class FolderStore:
         folder = os.path.dirname(path)
         with self._refusing(f"write {key}"):
             if os.path.exists(path):
-                # Whoever made it may have died before its name was durable.
+                # Its writer may have ended before the name was durable.
                 sync_folder(folder)
                 return False
             if not os.path.isdir(folder):
@@ -218,7 +218,7 @@ class FolderStore:
         return True
 
     def sweep(self) -> Keys:
-        """Remove what interrupted writers left; the names of what was removed.
+        """Remove files of interrupted writers; the names of the removed files.
 
         Only for a holder of the lease: another writer's unfinished file is its work in progress.
         """
@@ -238,7 +238,8 @@ class FolderStore:
         for parent, folders, names in os.walk(folder):
             folders[:] = [n for n in folders if n.startswith(start) and not n.startswith(".")]
             for name in folders:
-                # os.walk does not follow it, and what is behind it would be missing unnoticed.
+                # os.walk does not follow it, and the files behind it would be missing without
+                # notice.
                 if os.path.islink(os.path.join(parent, name)):
                     wrong = f"{name} is a symbolic link to a folder; mount that folder there"
                     raise OSError(errno.ELOOP, wrong)

@@ -32,8 +32,8 @@ def switch_in(
 ) -> None:
     """Delete the period from every mart and insert the build's, in one transaction.
 
-    In the same transaction `also` writes what belongs to these facts and to no others. What was
-    switched in is written down before anybody else may write.
+    In the same transaction `also` writes tables that belong to these facts. The switched facts are
+    noted before another process may write.
     """
     with writing(home) as connection:
         connection.execute(f"attach '{_quoted(build_path)}' as build (read_only)")
@@ -80,8 +80,8 @@ def _reshape(
 ) -> None:
     """Give a mart the columns of the build, and keep every row of every period.
 
-    Another version of the code counted them, and a closed period is never counted again: what it
-    did not know is NULL, and a value that does not fit its new type stops the switch.
+    Another version of the code counted them, and a closed period is never counted again: new
+    columns are NULL, and a value that does not fit its new type stops the switch.
     """
     spelled = ", ".join(
         f"cast({name if name in kept else 'null'} as {kind}) as {name}"

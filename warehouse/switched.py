@@ -1,12 +1,12 @@
-"""What was switched into the warehouse, written down outside of it.
+"""Notes about the periods that were switched into the warehouse, in a file outside of it.
 
 Put here: counts and hashes of every switched period, and telling whether the warehouse, or a copy
 of it, still has them.
 Not here: the hashing (`warehouse.content_hash`), or who must not go on without it.
 
-A write-ahead log that was cut, or a file copied without it, opens cleanly and lacks committed rows.
-Such damage is repaired by rebuilding the period: nothing but a copy was lost. Which periods there
-are, the file itself says; what is written down here only says whether they are whole.
+A database with a truncated write-ahead log, or copied without it, opens cleanly and lacks committed
+rows. A refresh of the period repairs that: the warehouse is only a copy. The file itself lists its
+periods; the notes only show whether they are complete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE = "switched.json"
 
 
 class WarehouseLost(CheckFailed):
-    """The warehouse does not have what was switched into it."""
+    """The warehouse lacks facts that were switched into it."""
 
     code = "WARE-007"
 
@@ -46,12 +46,12 @@ class WarehouseLost(CheckFailed):
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """What one period had when it was switched in."""
+    """The hash and the row counts of one period when it was switched in."""
 
     facts_sha256: str
     row_counts: Mapping[str, int]
     reshaped_sha256s: tuple[str, ...] = ()
-    """What the same facts hash to since a later version of the code gave their tables columns."""
+    """Hashes of the same facts after a later version of the code added columns to their tables."""
 
     def require_counts(self, path: Path, period: str, found: Mapping[str, int]) -> None:
         """Raise WarehouseLost when a mart has another number of rows than was switched in."""
@@ -74,12 +74,12 @@ class Switched:
     def present_sha256(
         self, connection: duckdb.DuckDBPyConnection, period: str, schema: str = "marts"
     ) -> str:
-        """Of the marts that there were: what a later version counts besides is no part of it."""
+        """Of the marts at that time: later marts are no part of it."""
         return period_sha256(connection, period, schema, self.row_counts or None)
 
 
 def note(home: Home, period: str, switched: Switched) -> None:
-    """Write down what a period has now, whole or not at all."""
+    """Note the present facts of a period."""
     everything = {**switched_periods(home), period: switched}
     value = {
         name: {
@@ -154,7 +154,7 @@ def find_again(home: Home, period: str, facts_sha256: str) -> bool:
 
 
 def counted_sha256(connection: duckdb.DuckDBPyConnection, home: Home, period: str) -> str:
-    """The hash under which the facts that are there were counted; else what they hash to."""
+    """The hash under which the present facts were counted; else their own hash."""
     noted = switched_periods(home).get(period, Switched("", {}))
     found = noted.present_sha256(connection, period)
     return noted.facts_sha256 if found in noted.reshaped_sha256s else found
@@ -188,7 +188,7 @@ def intact_periods(
 def note_shape(
     connection: duckdb.DuckDBPyConnection, home: Home, intact: Mapping[str, Switched]
 ) -> None:
-    """Write down what these periods hash to now, beside what they did: either is what was counted.
+    """Note the present hashes of these periods beside the earlier ones: both are valid.
 
     Before the change is committed: whatever happens to that, one of the two hashes is there.
     """

@@ -111,7 +111,7 @@ def heads_json(heads: Iterable[ChainHead]) -> bytes:
 
 
 def read_heads(body: bytes) -> list[ChainHead]:
-    """The heads in the JSON of `gpu-ledger landing heads`; ValueError says what is wrong."""
+    """The heads in the JSON of `gpu-ledger landing heads`; ValueError describes an invalid text."""
     try:
         entries = json.loads(body)
     except RecursionError:

@@ -1,7 +1,7 @@
 """A day's derived files become one file per table: thirty times fewer to open.
 
 Put here: which days are compacted, and how, so that a kill in between loses nothing.
-Not here: where files lie (`warehouse.derived_files`), or what is in them.
+Not here: the names of files (`warehouse.derived_files`), or their content.
 
 The order: the day's tables under hidden names, then the index (from here on the day counts as
 compacted), then the attempts' own files go, then the hidden names become real. Hidden names carry
@@ -50,8 +50,7 @@ def compact(
 ) -> int:
     """Compact every settled day that has loose files; the number of days that were written.
 
-    A day of which a file is not what was noted of it is left to whoever makes it again.
-    Not while facts are built: a build that lists files in between would miss some, and say so.
+    A day with a changed file is skipped; the next repair makes it again.
     """
     days = _loose_days(landing, home_runs, now, derivations)
     written_count = 0
@@ -67,7 +66,7 @@ def compact(
 
 
 def finish(home_runs: Path) -> None:
-    """Complete what a kill interrupted."""
+    """Complete a compaction that was interrupted."""
     for index in sorted(home_runs.glob(f"*/*/{DAYS_NOTES}")):
         if (note := read_note(index)) is not None:
             _switch(DerivedFolder(index.parent), day_of(index), note.attempt_ids)
@@ -119,7 +118,7 @@ def _is_loose(folder: DerivedFolder, attempts: Iterable[Attempt], tables: Sequen
 def _as_noted(
     folder: DerivedFolder, day: date, names: Sequence[str], tables: Sequence[str]
 ) -> bool:
-    """Whether what is to be put together is what was written; else it would get a good hash."""
+    """Whether the files are as noted; compacting a changed file would give it a valid hash."""
     compacted = folder.compacted()
     parts = {day.isoformat() if name in compacted else name for name in names}
     return not any(folder.changed(part, tables) for part in parts)
@@ -153,7 +152,7 @@ def _compact_day(
 
 
 def _switch(folder: DerivedFolder, day: date, names: Sequence[str]) -> None:
-    """From a day's note to what it says: no loose files, and the hidden ones of it real."""
+    """Remove loose files of the attempts in a day's note, and rename its hidden files."""
     for name in names:
         for path in folder.path.glob(f"{name}.*"):
             path.unlink()

@@ -1,18 +1,18 @@
-"""The landing: byte-exact answers by their hash, and one chain of manifests per source.
+"""The landing: byte-exact responses by their hash, and one chain of manifests per source.
 
 Put here: landing bodies, appending attempts, reading both with their hashes checked.
-Not here: what a manifest says (`warehouse.manifest`), or what bodies mean (`ingestion.thanos`,
+Not here: the content of manifests (`warehouse.manifest`) or bodies (`ingestion.thanos`,
 `ingestion.kubernetes`).
 
     objects/<aa>/<sha256>.zst                         named by the hash of the *uncompressed* bytes
     manifests/<cluster_id>/<source>/<sequence>.json   conditional create; chained by previous_sha256
-    rotten/<sha256>.<sha256 of what lay there>        what lay under a hash and was not its bytes
+    rotten/<sha256>.<sha256 of the found bytes>       bytes that were found under another hash
 
-The order is the promise: bodies first, then the manifest that names them. A crash in between leaves
-bytes that nothing refers to, and the hour is asked again; it never leaves a manifest without bytes.
+Bodies are stored before the manifest that names them. A crash in between leaves bytes without a
+manifest, and the hour is queried again; it never leaves a manifest without bytes.
 
-A name holds the bytes that hash to it. Where a disk or a hand changed them, and the same answer
-comes once more, what lies there is first kept aside, and then the good bytes take its place.
+An object contains the bytes of its hash. If a disk or a person changed them, and the same response
+arrives again, the changed bytes are first kept aside, and then replaced by the right ones.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class BodyChanged(EvidenceChanged):
 
     code = "LAND-001"
 
-    def __init__(self, location: str, key: str, seen: str, ask_again: str = "") -> None:
+    def __init__(self, location: str, key: str, seen: str, pull_command: str = "") -> None:
         self._told = (location, key, seen)
-        how = f"`{ask_again}`" if ask_again else "as `gpu-ledger landing verify` says"
+        how = f"`{pull_command}`" if pull_command else "as `gpu-ledger landing verify` says"
         super().__init__(
             where=f"{location}/{key}",
             seen=seen,
@@ -57,13 +57,13 @@ class BodyChanged(EvidenceChanged):
             remedy=f"restore it from a backup, or ask again, {how}: the same response repairs it",
         )
 
-    def answered_in(self, attempt: Attempt) -> BodyChanged:
-        """The same, with the command that asks once more what this was the answer to."""
+    def with_attempt(self, attempt: Attempt) -> BodyChanged:
+        """The same error, with the command that pulls this attempt's hours again."""
         window = attempt.window
         hours = f"{window.started_at:%Y-%m-%dT%H}..{window.ended_at:%Y-%m-%dT%H}"
         whose = f"--cluster {attempt.cluster_id} --source {attempt.source.value}"
         return BodyChanged(
-            *self._told, ask_again=f"gpu-ledger pull --hours {hours} {whose} --again"
+            *self._told, pull_command=f"gpu-ledger pull --hours {hours} {whose} --again"
         )
 
 
@@ -106,7 +106,7 @@ Problem = EvidenceChanged | CouldNotLook
 
 @dataclass(frozen=True, slots=True)
 class LandedBody:
-    """What landing a body came to."""
+    """The result of landing a body."""
 
     sha256: str
     byte_count: int
@@ -133,7 +133,7 @@ def packed(body: bytes) -> PackedBody:
 
 @dataclass(frozen=True, slots=True)
 class LandingReport:
-    """What `verify` looked at, and everything that was not as it must be."""
+    """The result of `verify`: counts, and every problem."""
 
     attempt_count: int
     body_count: int
@@ -144,7 +144,7 @@ class LandingReport:
 
 
 class Landing:
-    """Evidence in a store. Append-only: nothing here deletes, or overwrites what is as it was."""
+    """Evidence in a store. Append-only: no intact object is deleted or overwritten."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -152,13 +152,13 @@ class Landing:
         self._bodies: set[str] = set()  # those that this process knows to be durable
 
     def land_body(self, body: bytes) -> LandedBody:
-        """Keep a body; landing the same bytes twice keeps them once."""
+        """Store a body; the same bytes are stored once."""
         one = packed(body)
         self.land([one])
         return one.landed
 
     def land(self, bodies: Iterable[PackedBody]) -> int:
-        """Keep bodies; how many of them lay there rotten, and are whole again.
+        """Store bodies; the number of stored bodies that were damaged and are repaired.
 
         Several at once: a disk that syncs for one can sync for all.
         """
@@ -176,13 +176,14 @@ class Landing:
             if self.store.create(key, body.stored) or (rotten := self._rotten(body)) is None:
                 self._bodies.add(digest)
                 return repaired
-            # First what is there, then what belongs there: killed in between, it is done again.
+            # The changed bytes are kept before they are replaced: an interrupted repair is
+            # repeated.
             self.store.create(rotten_key(digest, rotten), rotten)
             repaired = self.store.replace(key, body.stored, expected=rotten) or repaired
         raise BodyChanged(self.store.location, key, f"changed {KEEP_TRIES_LIMIT} times in a row")
 
     def _rotten(self, body: PackedBody) -> bytes | None:
-        """What lies under the name of a body and is not it; None where it is."""
+        """The bytes under the name of a body if they are not the body; else None."""
         key = body_key(body.landed.sha256)
         found = self.store.read(key)
         if found != body.stored:
@@ -246,7 +247,7 @@ class Landing:
             yield self._attempt(key)
 
     def verify(self) -> LandingReport:
-        """Read everything again: every chain link and every body, and what nothing refers to."""
+        """Read everything again: every chain link, every body, and bodies without a manifest."""
         attempts, problems = self._verify_chains()
         # The latest attempt is the likeliest to be answered in the same way once more.
         named_by = {digest: attempt for attempt in attempts for digest in attempt.answer_sha256s}
@@ -259,7 +260,7 @@ class Landing:
                 self.read_body(digest)
             except BodyChanged as problem:
                 attempt = named_by.get(digest)
-                problems.append(problem.answered_in(attempt) if attempt else problem)
+                problems.append(problem.with_attempt(attempt) if attempt else problem)
             except (EvidenceChanged, CouldNotLook) as problem:
                 problems.append(problem)
         return LandingReport(

@@ -1,7 +1,7 @@
 """Derived Parquet files: written whole, or not at all.
 
-Put here: how a derived file gets onto the disk, and what each source must say of its own.
-Not here: what is in it (`ingestion.thanos.runs`, `ingestion.kubernetes.journal_decoder`).
+Put here: writing a derived file, and the parts of a derivation that each source defines.
+Not here: the content (`ingestion.thanos.runs`, `ingestion.kubernetes.journal_decoder`).
 
 No fsync: a derived file that a loss of power takes away is made again from the landing.
 """
@@ -33,7 +33,7 @@ SETTLED_ZSTD_LEVEL = 12
 """For samples that are kept: a tenth smaller than level 9, five times faster than level 19."""
 
 PAGE_BYTES = 1 << 26
-"""One page per column of a row group, so that zstd finds in one metric what it saw in another."""
+"""One page per column of a row group, so that zstd finds repetitions across metrics."""
 
 _ENCODINGS = {
     "series_key": "DELTA_BINARY_PACKED",
@@ -47,7 +47,7 @@ _ENCODINGS = {
 """Of samples: whole bytes repeat where the places of a dictionary, cut to bits, would not."""
 
 _SOUGHT = ("hour_started_at", "metric", "series_key")
-"""Only these have statistics: nobody looks for a part of the others."""
+"""Only these columns have statistics: no query filters by the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> str:
 
 
 def write_note(folder: DerivedFolder, name: str, note: Note) -> None:
-    """Note what was written of an attempt or a day: from here on it counts as made."""
+    """Write the note of an attempt or a day: from here on its files count as made."""
     with _unfinished(folder.note(name)) as unfinished:
         unfinished.write_bytes(note.text())
 
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
-    """Where to write what gets its name when it is whole."""
+    """A temporary path whose file gets its name when the block ends."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def remove_other_layouts(home_runs: Path) -> None:
 
 
 def sweep(home_runs: Path) -> int:
-    """Remove what killed writers left; only while nobody else writes there."""
+    """Remove unfinished files of interrupted writers; only under the lock of the derived files."""
     left = list(home_runs.rglob(f".*{_UNFINISHED}"))
     for path in left:
         path.unlink(missing_ok=True)

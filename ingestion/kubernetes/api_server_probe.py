@@ -1,6 +1,6 @@
-"""What `gpu-ledger doctor` finds at an API server and in the journal of its collector.
+"""The lines of `gpu-ledger doctor` about an API server and the journal of its collector.
 
-Put here: whether the cluster can be watched, everything that is relied on, and how the journal is.
+Put here: access to the cluster, its resources, and the state of the journal.
 Not here: printing, or the sample store's side (`ingestion.thanos.store_probe`).
 
 Nothing is written anywhere: a probe is no observation.
@@ -21,7 +21,7 @@ from ingestion.doctor_lines import (
     OPERATORS,
     OPERATORS_SPELLED,
     WATCHED_LABEL,
-    ProbeLine,
+    DoctorLine,
     clock_line,
 )
 from ingestion.kubernetes.journal import latest_segments
@@ -36,19 +36,21 @@ SILENT_AFTER = timedelta(hours=2)
 """After the start of the last hour of which anything was written: an hour and its closing."""
 
 
-def probe(cluster_id: str, client: KubernetesClient, spool: Store, clock: Clock) -> list[ProbeLine]:
-    """Look at an API server as its collector would, and at what the collector wrote."""
+def probe(
+    cluster_id: str, client: KubernetesClient, spool: Store, clock: Clock
+) -> list[DoctorLine]:
+    """Send the requests of a collector to an API server, and check its journal."""
     try:
         found = client.cluster_id()
     except LedgerError as error:
-        unreached = ProbeLine("API server answers", False, error.seen, error.remedy)
+        unreached = DoctorLine("API server answers", False, error.seen, error.remedy)
         return [unreached, *_journal_line(cluster_id, spool, clock.now())]
     if found != cluster_id:
         seen = f"it is the cluster {found}"
         remedy = "compare url in config.toml with the cluster_id in decisions/clusters.csv"
-        return [ProbeLine("is this cluster", False, seen, remedy)]
+        return [DoctorLine("is this cluster", False, seen, remedy)]
     return [
-        ProbeLine("API server answers", True, "it is this cluster"),
+        DoctorLine("API server answers", True, "it is this cluster"),
         *_clock_lines(client, clock),
         *_right_lines(client),
         *_operator_lines(client),
@@ -56,7 +58,7 @@ def probe(cluster_id: str, client: KubernetesClient, spool: Store, clock: Clock)
     ]
 
 
-def _clock_lines(client: KubernetesClient, clock: Clock) -> Iterator[ProbeLine]:
+def _clock_lines(client: KubernetesClient, clock: Clock) -> Iterator[DoctorLine]:
     try:
         seconds = client.server_time()
     except LedgerError:
@@ -65,13 +67,13 @@ def _clock_lines(client: KubernetesClient, clock: Clock) -> Iterator[ProbeLine]:
         yield clock_line(seconds, clock.now().timestamp())
 
 
-def _right_lines(client: KubernetesClient) -> Iterator[ProbeLine]:
+def _right_lines(client: KubernetesClient) -> Iterator[DoctorLine]:
     """Whether each resource may be listed and watched, and whether it is there at all."""
     for resource in PATHS:
         try:
             refused = [verb for verb in ("list", "watch") if not is_allowed(client, verb, resource)]
             if refused:
-                yield ProbeLine(
+                yield DoctorLine(
                     f"may read {resource}",
                     False,
                     f"may not {' and '.join(refused)} them in all namespaces",
@@ -80,16 +82,16 @@ def _right_lines(client: KubernetesClient) -> Iterator[ProbeLine]:
                 )
                 continue
             next(iter(client.pages(PATHS[resource], limit=1)))
-            yield ProbeLine(f"may read {resource}", True, "listed and watched")
+            yield DoctorLine(f"may read {resource}", True, "listed and watched")
         except ServerRefused as error:
             absent = error.status == 404 and resource in NOT_EVERYWHERE
             seen = "this cluster does not serve them" if absent else error.seen
-            yield ProbeLine(f"may read {resource}", absent, seen, "" if absent else error.remedy)
+            yield DoctorLine(f"may read {resource}", absent, seen, "" if absent else error.remedy)
         except LedgerError as error:
-            yield ProbeLine(f"may read {resource}", False, str(error).splitlines()[0], "ask again")
+            yield DoctorLine(f"may read {resource}", False, str(error).splitlines()[0], "ask again")
 
 
-def _operator_lines(client: KubernetesClient) -> Iterator[ProbeLine]:
+def _operator_lines(client: KubernetesClient) -> Iterator[DoctorLine]:
     """On OpenShift, a namespace without the label is not scraped by cluster monitoring."""
     try:
         namespaces = [_meta(one) for one in client.items(PATHS["namespaces"])]
@@ -98,12 +100,12 @@ def _operator_lines(client: KubernetesClient) -> Iterator[ProbeLine]:
     by_name = {str(meta.get("name", "")): meta for meta in namespaces}
     if not any(name.startswith("openshift-") for name in by_name):
         seen = f"no OpenShift: nobody reads the label {WATCHED_LABEL}"
-        yield ProbeLine("GPU operator is monitored", True, seen)
+        yield DoctorLine("GPU operator is monitored", True, seen)
         return
     found = [name for name in by_name if any(part in name for part in OPERATORS)]
     for name in found:
         label = (by_name[name].get("labels") or {}).get(WATCHED_LABEL)
-        yield ProbeLine(
+        yield DoctorLine(
             f"{name} is monitored",
             label == "true",
             f"its label {WATCHED_LABEL} is {label or 'absent'!r}",
@@ -114,21 +116,21 @@ def _operator_lines(client: KubernetesClient) -> Iterator[ProbeLine]:
             f"no namespace like {OPERATORS_SPELLED} among {len(by_name)}: where the operator runs "
             f"in another one, that one needs the label {WATCHED_LABEL}=true"
         )
-        yield ProbeLine("GPU operator is monitored", True, seen)
+        yield DoctorLine("GPU operator is monitored", True, seen)
 
 
-def _journal_line(cluster_id: str, spool: Store, now: datetime) -> Sequence[ProbeLine]:
+def _journal_line(cluster_id: str, spool: Store, now: datetime) -> Sequence[DoctorLine]:
     manifests = f"`gpu-ledger init FOLDER --collector {cluster_id}` writes its manifests"
     remedy = f"run it: {manifests}; lost hours stay lost"
     try:
         segments = latest_segments(spool, cluster_id, now, SILENT_AFTER)
     except LedgerError as error:
-        return [ProbeLine("journal is written", False, error.seen, error.remedy)]
+        return [DoctorLine("journal is written", False, error.seen, error.remedy)]
     if not segments:
-        return [ProbeLine("journal is written", False, f"nothing in {spool.location}", remedy)]
+        return [DoctorLine("journal is written", False, f"nothing in {spool.location}", remedy)]
     last = segments[-1].hour
     seen = f"its last segment is of {format_instant(last)}"
-    return [ProbeLine("journal is written", last + SILENT_AFTER > now, seen, remedy)]
+    return [DoctorLine("journal is written", last + SILENT_AFTER > now, seen, remedy)]
 
 
 def _meta(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,12 +1,12 @@
 """The collector of one cluster: lists and watches, and writes the journal.
 
 Put here: the loop at the edge, in which threads, the network, the spool and the clock meet.
-Not here: what an observation means (`state`), when an hour closes (`hours`), how segments are
-written (`spool`).
+Not here: the effect of an observation (`journal_state`), closing hours (`journal_calendar`),
+writing segments (`journal`).
 
-One thread per resource reads its watch; this loop alone lists, applies and writes, one thing after
-the other, so the journal has one order. What is written is synced before it counts: after a kill,
-the watch goes on from the last synced word, and what was in memory is told again by the server.
+One thread per resource reads its watch; this loop alone lists, applies and writes, one after the
+other, so the journal has one order. Lines are synced before they count: after a kill, the watch
+continues from the last synced event, and the server repeats the later ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clients.kubernetes import KubernetesClient
 from domain.clock import Clock
 from domain.errors import CouldNotLook, WrongUse
 from ingestion.kubernetes.health import Health
-from ingestion.kubernetes.instant_barrier import Lockstep
+from ingestion.kubernetes.instant_barrier import InstantBarrier
 from ingestion.kubernetes.journal import JournalWriter
 from ingestion.kubernetes.journal_calendar import Calendar
 from ingestion.kubernetes.journal_state import RESOURCES, JournalState
@@ -54,8 +54,8 @@ HEARTBEAT_SECONDS = 300
 # How long the loop waits for a word before it looks at the clock again, in real seconds.
 IDLE_SECONDS = 0.2
 
-# Of these the server is asked every hour what this collector may see: amounts rest on them, and a
-# proxy that leaves out what it may not see answers 200. The others' lists speak for themselves.
+# The server is asked every hour whether the collector may see all of these: amounts depend on them,
+# and a proxy that hides objects responds with 200.
 CANARIES = ("pods",)
 
 # How an older server says that it does not know a resource.
@@ -78,7 +78,7 @@ class WrongCluster(WrongUse):
 
 @dataclass(frozen=True, slots=True)
 class CollectorSettings:
-    """What a collector has to know besides its clock, its spool and its server."""
+    """The parameters of a collector besides its clock, its journal and its server."""
 
     cluster_id: str
     collector: str = "collector"  # who writes: the name of its pod
@@ -91,7 +91,7 @@ class CollectorSettings:
 
 
 class Collector:
-    """Watches one cluster until it is told to stop."""
+    """Watches one cluster until it is stopped."""
 
     def __init__(
         self, client: KubernetesClient, spool: Store, clock: Clock, settings: CollectorSettings
@@ -114,13 +114,14 @@ class Collector:
         self._failed_at: dict[str, datetime] = {}
         self._settled_failures: dict[str, datetime] = {}  # and all that followed has been done
         self._not_served: set[str] = set()
-        self._lockstep = Lockstep(settings.resources) if settings.lockstep else None
+        self._lockstep = InstantBarrier(settings.resources) if settings.lockstep else None
         self._flushed_at: datetime | None = None
 
     # --- running ------------------------------------------------------------------------------
 
     def run(self, stop_event: threading.Event) -> None:
-        """Collect until `stop_event` is set; what was heard is written before this returns."""
+        """Collect until `stop_event` is set; earlier observations are written before this
+        returns."""
         self._begin()
         try:
             while not stop_event.is_set():
@@ -162,7 +163,8 @@ class Collector:
             )
 
     def stop_at(self, instant: datetime) -> None:
-        """Whoever drives the clock stops it there for this cluster, and waits until all is done."""
+        """Announce that the driven clock stands at this instant until the cluster's collector is
+        done."""
         if self._lockstep:
             self._lockstep.told_at = instant
 
@@ -250,7 +252,7 @@ class Collector:
         self.health.not_served = frozenset(self._not_served)
 
     def _after(self, items: list[Item]) -> None:
-        """What time itself makes necessary: lists, closed hours, flushes; then tell who waits."""
+        """Lists, closed hours and flushes that are due; then notify waiting threads."""
         now = self.clock.now()
         self.health.turned_at = now
         self.calendar.reach(now)
@@ -268,7 +270,7 @@ class Collector:
             self._settled.notify_all()
 
     def _close_hours(self, hours: list[datetime], now: datetime) -> None:
-        """Write the last line of hours that are over; an hour that nobody watched gets none."""
+        """Write the last line of hours that are over; an hour without any observation gets none."""
         if not hours:
             return
         self._writer.add(self.state.stretches())

@@ -1,10 +1,10 @@
-"""What a cluster needs to run its collector, as YAML to read, change and apply.
+"""The manifests of a collector, as YAML to read, change and apply.
 
 Put here: the objects and their text; a pure function of a few names.
 Not here: applying them (`kubectl apply -f`), or writing files (`gpu-ledger init`).
 
-They run under the restricted pod security standard. The collector may read, and only what it
-reads: no secrets, no exec, no wildcard, no write.
+They comply with the restricted pod security standard. The collector may read the resources that it
+records, and nothing else: no secrets, no exec, no wildcard, no write.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ GROUP = 10001
 # weeks of it while everything else is down.
 SPOOL_SIZE = "20Gi"
 
-# Its peak, measured (`python -m bench collector`): 57 MiB, and 11 for each 1,000 pods that ask for
-# GPUs, so 167 MiB for 10,000; and 50 more while 50,000 lines wait for a store that refuses. What it
-# asks for is enough for that; the limit is for 30,000 pods. Killed for memory, it would miss hours.
+# Measured peak (`python -m bench collector`): 57 MiB, and 11 for each 1,000 pods that request GPUs,
+# so 167 MiB for 10,000; and 50 more while 50,000 lines wait for a store that refuses. The limit is
+# for 30,000 pods: a collector that is killed for its memory would miss hours.
 MEMORY_REQUEST = "256Mi"
 MEMORY_LIMIT = "512Mi"
 
@@ -225,7 +225,7 @@ def _pod(place: CollectorPlace) -> Document:
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        # It writes what it heard before it goes; a flush takes less than a second.
+        # It writes its observations before it ends; a flush takes less than a second.
         "terminationGracePeriodSeconds": 60,
         "securityContext": {
             "runAsNonRoot": True,

@@ -1,7 +1,7 @@
 """Objects of the API: their identity, and the projections that a collector remembers as text.
 
 Put here: UID and resource version, and JSON that is decoded when it is needed.
-Not here: what is kept of an object (`observe`), or when (`state`).
+Not here: the kept fields of an object (`projections`), or the rules (`journal_state`).
 
 A projection as text takes a tenth of the memory, and stands in a line of the journal as it is.
 """

@@ -26,7 +26,7 @@ STUCK_AFTER = timedelta(minutes=15)
 
 @dataclass(slots=True)
 class Health:
-    """What a collector knows of itself; written by its loop, read by other threads."""
+    """The state of a collector; written by its loop, read by other threads."""
 
     cluster_id: str = ""
     started_at: datetime | None = None
@@ -48,7 +48,7 @@ class Health:
         return self.turned_at is not None and now - self.turned_at < STUCK_AFTER
 
     def silent(self, now: datetime) -> list[str]:
-        """The resources that nobody has said anything about for too long."""
+        """The resources without any event or bookmark for too long."""
         return sorted(r for r, at in self.heard_at.items() if now - at >= SILENT_AFTER)
 
     def is_ready(self, now: datetime) -> bool:
@@ -127,7 +127,7 @@ class HealthServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Probes come every few seconds; nobody reads lines about them."""
+                """Probes come every few seconds and are not logged."""
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._thread = threading.Thread(

@@ -1,7 +1,7 @@
-"""Under a driven clock: all that was heard at one instant, in one order, whoever was faster.
+"""Under a driven clock: all events of one instant in one order, independent of thread scheduling.
 
-Put here: holding back what some watches said until all have said it.
-Not here: who drives the clock. Under a real clock nothing is held back.
+Put here: holding back the events of some watches until all watches have reached the instant.
+Not here: the driver of the clock. Under a real clock events are not held back.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ from ingestion.kubernetes.observations import Bookmark, Broken
 from ingestion.kubernetes.watcher import Item, NeedsList
 
 
-class Lockstep:
-    """Items by resource, until each has spoken its last word of the instant, or wants a list."""
+class InstantBarrier:
+    """Items by resource, until each watch has sent its last one of the instant, or needs a list."""
 
     def __init__(self, resources: tuple[str, ...]) -> None:
         self._held: dict[str, list[Item]] = {resource: [] for resource in resources}
         self._done_at: dict[str, datetime] = {}
         self._wanting: dict[str, NeedsList] = {}  # cannot speak before they have a list
-        self.told_at: datetime | None = None  # whoever drives has stopped here for this cluster
+        self.told_at: datetime | None = None  # the driver stopped here for this cluster
 
     def is_between_stops(self, now: datetime) -> bool:
         """Whether the clock stands where it was stopped for other clusters only.
 
-        A watch that fails there says nothing new; what followed from it would depend on how fast a
-        thread came to try again.
+        A failure there is no new fact; its effects would depend on how soon a thread retried.
         """
         return self.told_at is not None and now != self.told_at
 
     def step(self, item: Item, now: datetime) -> list[Item]:
-        """What may be taken now, in the order of the resources."""
+        """The items that may be processed now, in the order of the resources."""
         held = self._held[item.resource]
         if isinstance(item, Broken) and self.is_between_stops(item.at):
             return []

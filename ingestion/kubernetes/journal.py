@@ -1,7 +1,7 @@
 """The journal on disk: segments, written whole and synced before they count.
 
 Put here: segments and their keys, writing and reading them.
-Not here: what the lines say (`lines`), or landing them (`pull`).
+Not here: the lines (`journal_lines`), or landing them (`pull`).
 
     journal/<cluster_id>/<hour>-<sequence>.jsonl
 
@@ -213,10 +213,10 @@ class JournalWriter:
         return hour in self.pending or bool(segments(self.store, self.cluster_id, hour))
 
     def flush(self, at: datetime) -> list[str]:
-        """Write everything that is pending, the oldest hour first; the keys of what was written.
+        """Write all pending lines, the oldest hour first; the keys of the written segments.
 
-        When the store refuses, what was not written stays pending, in order, and what was tried is
-        tried again with the same bytes under the same name: the refusal may have come too late.
+        If the store refuses, unwritten lines stay pending in order, and the same bytes are tried
+        again under the same name: the store may have written them before it failed.
         """
         keys = []
         for hour in sorted(self.pending):
@@ -259,10 +259,11 @@ class JournalWriter:
         )
 
     def _first_sequence(self, hour: datetime) -> int:
-        """Where a begun hour goes on; of an hour that began since, nobody else is expected.
+        """The next sequence of an hour; an hour that began after the start of this process has none
+        yet.
 
-        A spool may hold a year: its names are not listed for every hour, and whoever did write in
-        this one is met when the name is taken.
+        The store may contain a year of segments: its names are not listed for every hour. A second
+        collector of the same hour is noticed when a name is taken.
         """
         if self._asked_until is not None and hour > self._asked_until:
             return 1

@@ -2,9 +2,9 @@
 
 Put here: the collector's calendar, as values. Not here: clocks, or writing (`collector`).
 
-An hour is closed when every watch has been heard at or after its end, so that nothing that happened
-in it can still come; a watch that stays silent is waited for a little, and then the hour is closed
-without it: what it missed is known from the stretches that were watched.
+An hour is closed when every watch was heard at or after its end, so that no event of it can still
+arrive. A silent watch is waited for a little, and then the hour is closed without it: the intervals
+that were watched show the gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ingestion.kubernetes.known_objects import Stream
 # Bookmarks come about once a minute; a watch that is silent for two is waited for no longer.
 PATIENCE = timedelta(seconds=120)
 
-# After a longer absence, hours that nobody watched are not even looked at.
+# Hours before a longer absence are not looked at.
 CATCH_UP_LIMIT = timedelta(days=31)
 
 

@@ -1,10 +1,12 @@
 """A landed attempt of a journal as lifecycle tables, the same from the same bytes for ever.
 
-Put here: reading the segments of an attempt in their order, and dropping what was said twice.
-Not here: what a line means (`rows`), or any check of it (dbt and `quality`).
+Put here: reading the segments of an attempt in order, dropping repeated observations, and writing
+the tables.
+Not here: the rows of a line (`lifecycle_rows`), or any check of it (dbt and `quality`).
 
-Two collectors of one cluster each write what they see: an observation is one per (uid, resource
-version, deleted), whoever made it first, and a stretch watched by either is watched.
+Two collectors of one cluster each write their observations: an observation is one per (uid,
+resource version, deleted), whichever collector made it first, and an interval watched by either is
+watched.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ingestion.kubernetes.lifecycle_rows import Known, Row, rows_of
 from ingestion.kubernetes.lifecycle_tables import TABLES, filled
 from ingestion.kubernetes.pull import list_complete, watched_stretches
 from warehouse.derived_files import DerivedFolder, Note
-from warehouse.manifest import Answer, Attempt, Outcome
+from warehouse.manifest import Attempt, Outcome, QueryResponse
 
 # Rows whose content does not change between observations are written once.
 _DISTINCT_TABLES = ("pod_requests",)
@@ -63,7 +65,7 @@ def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:
 
 def _hours(attempt: Attempt, landing: Landing) -> Iterator[tuple[datetime, list[Line]]]:
     """The lines of one hour after another: those of a day would be gigabytes in a large cluster."""
-    segments: dict[datetime, list[Answer]] = {}
+    segments: dict[datetime, list[QueryResponse]] = {}
     for answer in attempt.answers:
         if answer.sha256 and answer.window is not None and answer.outcome is Outcome.OK:
             segments.setdefault(answer.window.started_at, []).append(answer)
@@ -86,7 +88,8 @@ def _said_once(lines: Iterable[Line]) -> Iterator[tuple[Line, bytes]]:
         if line["line"] == "object":
             meta = line["object"]["metadata"]
             gone = line["via"] in ("deleted", "gone")
-            # Each list is an observation of its own: what is there after a gap was there all along.
+            # Each list is an observation of its own: an object that exists after a gap existed in
+            # it.
             listed_at = line["at"] if line["via"] == "list" else line["via"] == "hourly_list"
             # The content too: after a store was set back, a version comes again and means another.
             content = msgspec.json.encode(line["object"], order="sorted")

@@ -54,7 +54,7 @@ def object_line(resource: str, via: str, at: datetime, projection: Document) -> 
 def pod_line(
     via: str, at: datetime, projection: Document, facts: PodFacts, kin: dict[str, str]
 ) -> Line:
-    """An observation of a pod, with what is known of it besides this one status."""
+    """An observation of a pod, with the known facts besides this one status."""
     return object_line("pods", via, at, projection) | {"facts": facts.as_line(), "kin": kin}
 
 

@@ -1,14 +1,14 @@
 """The collector's state machine: observations in, journal lines out; no clock, no network.
 
-Put here: what is new, what is gone, what contradicts.
-Not here: asking (`client`, `collector`), writing segments (`spool`), how one pod's status reads
-(`podlife`), the memory itself (`records`).
+Put here: the rules by which an observation adds lines.
+Not here: requests (`requests`, `collector`), writing segments (`journal`), the times in a pod's
+status (`pod_times`), the memory itself (`known_objects`).
 
 The rules, in the order of their importance:
 1. An incomplete list closes nothing. A complete one from which more than a fifth is missing is
-   asked for twice, and only what both leave out is gone.
-2. A pod whose end or deletion was told never opens again: what says otherwise is a contradiction,
-   which is kept, and no observation. A pod that was only *absent* opens again when it is seen.
+   taken twice, and only objects that both lack are gone.
+2. A pod whose end or deletion was reported never opens again: an observation that contradicts it is
+   kept as a contradiction only. A pod that was only *absent* opens again when it is seen.
 3. Everything is idempotent on (uid, resourceVersion): a stream that repeats itself says nothing.
 4. A watch is unbroken from one heard word to the next, also across a reconnect that goes on from
    the last resource version; a gap has two ends, the last word heard and the next list.
@@ -33,7 +33,7 @@ from ingestion.kubernetes.journal_lines import (
     object_line,
     pod_line,
 )
-from ingestion.kubernetes.known_objects import Stream, bury, recorded
+from ingestion.kubernetes.known_objects import Stream, forget_uid, recorded
 from ingestion.kubernetes.observations import (
     Access,
     Bookmark,
@@ -44,7 +44,7 @@ from ingestion.kubernetes.observations import (
     Observation,
     OwnerSeen,
 )
-from ingestion.kubernetes.owner_chains import Kinship
+from ingestion.kubernetes.owner_chains import OwnerChains
 from ingestion.kubernetes.pod_times import Contradiction, PodFacts
 from ingestion.kubernetes.projections import (
     POD_LABELS,
@@ -77,7 +77,7 @@ class JournalState:
     ) -> None:
         self.streams = {resource: Stream(resource) for resource in resources}
         self._projections = dict(PROJECTIONS) | {"pods": partial(pod, kept_labels=pod_labels)}
-        self.kinship = Kinship()
+        self.owner_chains = OwnerChains()
         self.last_at: datetime | None = None
         self._told_at: dict[tuple[str, bool], datetime] = {}  # by resource, and watch or list
         self.replayed_count = 0
@@ -122,7 +122,7 @@ class JournalState:
             if not matters(document):
                 continue
             meta = owner_projection(document)["metadata"]
-            owner = self.kinship.next_unknown(meta.get("owner", {}))
+            owner = self.owner_chains.next_unknown(meta.get("owner", {}))
             if owner:
                 unknown[owner["uid"]] = owner | {"namespace": meta.get("namespace", "")}
         return unknown
@@ -140,11 +140,10 @@ class JournalState:
         return self.last_at
 
     def _clock_before(self, observation: Observation, at: datetime) -> datetime | None:
-        """What the clock was when whoever tells this told something before.
+        """The time of the previous observation of the same origin: a watch, or the lists.
 
-        A watch and the lists each tell in order, and overtake one another: an event waits while a
-        long list is taken. That is no clock going back, nor is a broken watch that says when it
-        had begun.
+        A watch and the lists are each in order, and overtake one another: an event waits during a
+        long list. That is no clock going back, nor is a failed watch that reports when it began.
         """
         if isinstance(observation, Broken):
             return None
@@ -188,8 +187,8 @@ class JournalState:
         stream.live = False
 
     def _owner(self, seen: OwnerSeen, at: datetime, lines: list[Line]) -> None:
-        if seen.uid not in self.kinship.owners:
-            self.kinship.note_owner(seen.uid, seen.projection)
+        if seen.uid not in self.owner_chains.owners:
+            self.owner_chains.note_owner(seen.uid, seen.projection)
             lines.append(line_of("owner", at, uid=seen.uid) | {"object": seen.projection})
 
     # --- lists --------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ class JournalState:
             if page.version and page.version < stream.version:
                 self._set_back(stream, page.version, at, lines)
         via = "hourly_list" if page.why == "hourly" else "list"
-        # What began a watch is followed by it from the list's version on.
+        # A list that began a watch is followed by it from the list's version on.
         seen_at = at if page.begins else page.began_at.replace(microsecond=0)
         ended: list[Stored] = []
         for document in page.documents:
@@ -237,7 +236,7 @@ class JournalState:
             stream.live = False
             self.relist.pop(listed.resource, None)
             header["version"] = listed.version
-        # What a list leaves out says something only when the list is whole.
+        # Only a complete list shows that an object is gone.
         absent = stream.records.keys() - stream.listing if listed.complete else set()
         lines.append(header | {"count": len(stream.listing), "absent": len(absent)})
         self._absent(stream, listed, absent, at, lines)
@@ -251,10 +250,11 @@ class JournalState:
         at: datetime,
         lines: list[Line],
     ) -> None:
-        """What a complete list leaves out is gone, unless the watch or the number says: look again.
+        """Objects that a complete list lacks are gone, or are looked for again.
 
-        A watch that can go on will tell the deletion, with the pod's last status; only if it has
-        passed the list and told nothing, or if too much is missing at once, a second list decides.
+        A watch that continues will report the deletion, with the pod's last status. A second list
+        decides only if the watch passed the list without a deletion, or if too many objects are
+        missing at once.
         """
         if not listed.complete:
             return
@@ -274,7 +274,7 @@ class JournalState:
             self._gone(stream, uid, at, lines)
 
     def _look_at_suspects(self, stream: Stream) -> None:
-        """What a list left out, but the live watch did not delete by then, is asked about again."""
+        """Request a second list when the watch passed the first one without a deletion."""
         stream.suspects &= stream.records.keys()
         if stream.suspects and stream.version >= stream.suspects_version:
             self.second_look.add(stream.resource)
@@ -304,10 +304,10 @@ class JournalState:
         """An object is there."""
         resource, uid = stream.resource, uid_of(document)
         if uid in stream.tombstones:
-            if uid not in stream.risen:
+            if uid not in stream.reappeared:
                 note = Contradiction("alive_after_end", str(stream.tombstones[uid]), str(version))
                 lines.append(contradiction_line(at, resource, uid, note))
-                bury(stream.risen, uid, version)
+                forget_uid(stream.reappeared, uid, version)
             return
         known = stream.records.get(uid)
         if known is not None and version < known.version:
@@ -324,8 +324,8 @@ class JournalState:
             notes.append(Contradiction("absent_then_seen", "absent", via))
         stream.records[uid] = record
         lines.extend(contradiction_line(at, resource, uid, note) for note in notes)
-        # What a list says is said even of the unchanged: after a gap nothing else tells that an
-        # object was still there, and its time would end where the gap began.
+        # A list writes unchanged objects, too: after a gap nothing else shows that an object still
+        # existed, and its time would end where the gap began.
         if known is not None and known.digest == record.digest and via not in LISTED_VIA:
             self.unchanged_count += 1
             return
@@ -340,7 +340,7 @@ class JournalState:
         heard_before: datetime | None,
         lines: list[Line],
     ) -> None:
-        """An object was told to be deleted; its last form may hold what nobody saw before."""
+        """A deletion was reported; the object's last form may contain new facts."""
         stream = self.streams[event.resource]
         if uid in stream.tombstones:
             self.replayed_count += 1
@@ -351,10 +351,10 @@ class JournalState:
         lines.extend(contradiction_line(at, event.resource, uid, note) for note in notes)
         line = self._object_line(event.resource, "deleted", at, projection, record.facts)
         lines.append(line | last_seen(heard_before if known is not None else None))
-        bury(stream.tombstones, uid, event.version)
+        forget_uid(stream.tombstones, uid, event.version)
 
     def _gone(self, stream: Stream, uid: str, at: datetime, lines: list[Line]) -> None:
-        """An object is not there any more, and nobody said when it went."""
+        """An object is gone, and its deletion was not reported."""
         record = stream.records.pop(uid, None)
         if record is None:
             return
@@ -365,13 +365,13 @@ class JournalState:
         projection = record.projection()
         line = self._object_line(stream.resource, "gone", at, projection, record.facts)
         lines.append(line | last_seen(max(last, record.seen_at)))
-        bury(stream.absent, uid, record.version)
+        forget_uid(stream.absent, uid, record.version)
 
     def _object_line(
         self, resource: str, via: str, at: datetime, projection: Document, facts: PodFacts
     ) -> Line:
         if resource == "pods":
-            return pod_line(via, at, projection, facts, self.kinship.of_pod(projection))
+            return pod_line(via, at, projection, facts, self.owner_chains.of_pod(projection))
         if resource == "namespaces":
-            self.kinship.note_namespace(projection, there=via not in ("deleted", "gone"))
+            self.owner_chains.note_namespace(projection, there=via not in ("deleted", "gone"))
         return object_line(resource, via, at, projection)

@@ -37,7 +37,7 @@ class Record:
         return Stored(self.body)
 
     def in_short(self) -> Stored:
-        """What an ended pod needs to be known again; its status was written when it ended."""
+        """The short form of an ended pod; its status was written when it ended."""
         if self.short is None:
             self.short = Stored(written(self._shortened()))
         return self.short
@@ -56,14 +56,14 @@ class Record:
 
 @dataclass(slots=True)
 class Stream:
-    """What is known of one resource, and until when its watch was heard."""
+    """The known objects of one resource, and until when its watch was heard."""
 
     resource: str
     records: dict[str, Record] = field(default_factory=dict)
-    tombstones: dict[str, int] = field(default_factory=dict)  # told deleted: uid → version
-    risen: dict[str, int] = field(default_factory=dict)  # told deleted, and seen after all
+    tombstones: dict[str, int] = field(default_factory=dict)  # reported as deleted: uid → version
+    reappeared: dict[str, int] = field(default_factory=dict)  # reported as deleted, and seen later
     absent: dict[str, int] = field(default_factory=dict)  # only not listed: may be seen again
-    version: int = 0  # every change until here was told
+    version: int = 0  # every change until here was reported
     watched_from: datetime | None = None  # of the stretch that is not written down yet
     heard_until: datetime | None = None
     lost_at: datetime | None = None  # the last word heard before the present gap
@@ -101,7 +101,7 @@ class Stream:
         return lines
 
     def begin_again(self, at: datetime, version: int, reason: str) -> list[Line]:
-        """A list was taken and the watch goes on from it; what lies between is a gap."""
+        """A list was taken and the watch continues from it; the time between is a gap."""
         lines = self.take_stretch(resumable=False)
         if self.heard_until is not None and self.heard_until < at:
             gap = line_of("gap", at, resource=self.resource, reason=reason)
@@ -116,7 +116,7 @@ class Stream:
 def recorded(
     resource: str, known: Record | None, projection: Projection, version: int, at: datetime
 ) -> tuple[Record, list[Contradiction]]:
-    """The record of an object as it is now, and what contradicts what was known of it."""
+    """The record of an object as it is now, and contradictions to its earlier state."""
     uid = projection["metadata"].get("uid", "")
     notes: list[Contradiction] = []
     facts = PodFacts()
@@ -134,7 +134,7 @@ def written(content: object) -> bytes:
     return msgspec.json.encode(content, order="sorted")
 
 
-def bury(graves: dict[str, int], uid: str, version: int) -> None:
+def forget_uid(graves: dict[str, int], uid: str, version: int) -> None:
     while len(graves) >= TOMBSTONES_LIMIT:
         del graves[next(iter(graves))]
     graves[uid] = version

@@ -1,4 +1,4 @@
-"""Journal lines as rows: what each kind of line says, in the columns of the tables.
+"""Journal lines as rows of the lifecycle tables.
 
 Put here: one function per kind of object. Not here: reading segments (`lifecycle`), types
 (`tables`).
@@ -18,17 +18,18 @@ from ingestion.kubernetes.journal_lines import Line
 Row = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
 
-# What was made of statements about pods, by their texts.
+# The rows of earlier observations, by the text of the pod.
 Known = dict[tuple[object, ...], tuple[Row, list[Row]]]
 
-# How a line's `via` reads in a table: what is gone was found out by a list.
+# The value of `via` in a table: a missing object was found by a list.
 _VIA = {"gone": "list"}
 
 
 def rows_of(line: Line, content: bytes = b"", known: Known | None = None) -> Rows:
     """The rows that one line adds to the tables, each with its table's name.
 
-    What a pod of the same `content` came to is `known`: every hour's list says it once more.
+    The rows of a pod with the same `content` are taken from `known`: every hourly list repeats
+    them.
     """
     match line["line"]:
         case "object" if line["resource"] == "pods":
@@ -83,7 +84,7 @@ def _pod(line: Line, content: bytes, known: Known) -> Rows:
 
 
 def _says_of_itself(line: Line) -> Row:
-    """What a statement about a pod says, whenever it is made."""
+    """The columns of an observation that do not depend on its time."""
     pod, kin, facts = line["object"], line["kin"], line["facts"]
     meta, status = pod["metadata"], pod["status"]
     owner = meta.get("owner", {})

@@ -1,6 +1,6 @@
 """The Parquet tables that a journal is decoded into: their names, columns and types.
 
-Put here: forms. Not here: what is written into them (`lifecycle`).
+Put here: names and types of columns. Not here: the rows (`lifecycle_rows`).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ TABLES = tuple(_COLUMNS)
 
 
 def filled(table: str, attempt: Attempt, rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """A table of an attempt with these rows; what a row does not have is null."""
+    """A table of an attempt with these rows; a missing value is null."""
     named = {"cluster_id": attempt.cluster_id, "attempt_id": attempt.attempt_id}
     return pa.Table.from_pylist([named | row for row in rows], schema=table_schema(table))
 

@@ -1,7 +1,7 @@
 """The form of every line of a journal: which fields it has to have, and of which types.
 
-Put here: what readers of lines rely on. Not here: how lines are written (`lines`), or their
-meaning (`rows`, `recover`).
+Put here: the fields that readers of lines use. Not here: writing lines (`journal_lines`), or their
+meaning (`lifecycle_rows`, `recover`).
 
 A seal shows that a segment is as it was written; it does not show that it was written correctly.
 Fields that no reader uses are not checked.
@@ -18,7 +18,7 @@ import msgspec
 from domain.errors import LedgerError
 from domain.interval import parse_instant
 
-# Tables have 64 bits for the restarts of all containers of a pod, and for what follows a position.
+# Tables have 64 bits for the restarts of all containers of a pod, and for positions.
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Position = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]

@@ -1,6 +1,6 @@
-"""What a collector can observe of one cluster, as values.
+"""The observations of a collector, as values.
 
-Put here: one class per kind of observation. Not here: what follows from it (`state`).
+Put here: one class per kind of observation. Not here: their effects (`journal_state`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change told by a watch."""
+    """One change, from a watch."""
 
     resource: str
     at: datetime
@@ -67,7 +67,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A watch told that everything until this version was told."""
+    """All changes until this version were sent."""
 
     resource: str
     at: datetime

@@ -1,6 +1,6 @@
-"""Whose a pod is: the UID of its namespace, and its owners up to the workload that users created.
+"""The namespace UID of a pod, and its owners up to the workload that users created.
 
-Put here: what is looked up once and holds for every later observation.
+Put here: facts that are looked up once and are valid for every later observation.
 Not here: the lookups (`collector`), or tenants (a decision, not a fact).
 """
 
@@ -17,7 +17,7 @@ OWNERS_LIMIT = 100_000
 CHAIN_LIMIT = 10
 
 
-class Kinship:
+class OwnerChains:
     """Owners by UID, and the UID of each namespace that is there now."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Kinship:
             del self._namespace_uids[name]
 
     def of_pod(self, projection: Document) -> dict[str, str]:
-        """What is known besides the pod itself, when it is observed."""
+        """The facts beside the pod itself, when it is observed."""
         meta = projection["metadata"]
         kind, name = self._workload(meta)
         return {

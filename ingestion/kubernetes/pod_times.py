@@ -1,4 +1,4 @@
-"""What one pod's status says about its life, and what stays true when a later status differs.
+"""The times of one pod by its status, and which stay valid when a later status differs.
 
 Put here: bound, started, ended, from a projection; and the contradictions between two of them.
 Not here: which pods are open (`state`), or rows (`lifecycle`).
@@ -18,7 +18,7 @@ Starts = dict[str, tuple[int, str]]  # container → restart count, start of tha
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What is known of a pod's life so far; "" where nothing is."""
+    """The known times of a pod so far; "" where none is known."""
 
     bound_at: str = ""
     started_at: str = ""  # of the first main container, the earliest that was ever seen
@@ -46,7 +46,7 @@ class Contradiction:
 
 
 def read_facts(projection: Projection) -> PodFacts:
-    """What this one status says, by itself."""
+    """The times in this one status."""
     status, spec = projection["status"], projection["spec"]
     node_name = spec["nodeName"]
     starts = dict(_starts(status["containerStatuses"]))
@@ -100,8 +100,8 @@ def _inside(state: Projection, kind: str) -> Projection:
 def _ended_at(projection: Projection) -> str:
     """When the last container finished, if all have and nothing can start again; else "".
 
-    A pod can be over without saying when: evicted with containers that still "run", or terminated
-    without a time. Then there is no end here, and whoever needs one takes when that was first seen.
+    A pod can end without a time: evicted with containers that still "run", or terminated without a
+    time. Then this is "", and the models use the time of the first observation of the end.
     """
     status = projection["status"]
     mains = status["containerStatuses"]
@@ -125,7 +125,7 @@ def _finishes(container: Projection) -> Iterator[str]:
 
 
 def learn(before: PodFacts, now: PodFacts) -> tuple[PodFacts, list[Contradiction]]:
-    """What is known after a further status: the earliest start and the first end stand."""
+    """The times after a further status: the earliest start and the first end stay."""
     found = [*_moved_starts(before, now), *_other_contradictions(before, now)]
     contradictions = [c for c in found if (c.what, c.after) not in before.noted]
     facts = PodFacts(

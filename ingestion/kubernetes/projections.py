@@ -1,10 +1,10 @@
-"""What of a Kubernetes object is kept, and nothing else: an allow-list, field by field.
+"""The kept fields of each Kubernetes object: an allow-list, field by field.
 
 Put here: which pods matter, and the projection of each kind that goes into the journal.
 Not here: comparing observations (`state`), or writing them down (`spool`).
 
-Environment variables, annotations, commands, messages and volumes never land: tenants put secrets
-there. What is kept is bounded in number and in length, so no object can fill the journal.
+Environment variables, annotations, commands, messages and volumes are never stored: tenants put
+secrets there. Number and length of the kept texts are limited, so no object can fill the journal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Projection = dict[str, Any]
 
 # Kubernetes allows 253 for a name and 63 for a label's value; anything longer is not from there.
 TEXT_LIMIT = 253
-# A pod of the API server may have more, but nobody needs more to know who asked for what.
+# A pod of the API server may have more; no billed fact needs more.
 LIST_LIMIT = 256
 
 POD_LABELS = (
@@ -69,7 +69,7 @@ def _device_requests(container: Document) -> dict[str, str]:
 
 
 def extended_requests(container: Document) -> dict[str, str]:
-    """What a container asks for besides CPU, memory and storage, raw names and quantities."""
+    """A container's requests besides CPU, memory and storage: raw names and quantities."""
     resources = _mapping(container.get("resources"))
     # Kubernetes writes both; where only one is there, it holds for the other.
     asked = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
@@ -219,7 +219,7 @@ def quota(document: Document) -> Projection:
 
 
 def _device_quota(counts: object) -> dict[str, str]:
-    """Requests of extended resources, and devices of a class: what a quota says about GPUs."""
+    """Requests of extended resources, and devices of a class: the parts of a quota about GPUs."""
     pairs = sorted(_mapping(counts).items())
     return {
         _text(name): _text(quantity)
@@ -355,7 +355,7 @@ def owner(document: Document) -> Projection:
     return _texts(document, "apiVersion", "kind") | {"metadata": _metadata(document)}
 
 
-# In the order in which they are listed: what pods refer to comes before pods.
+# In the order of the lists: objects that pods refer to come before pods.
 PROJECTIONS: Mapping[str, Callable[[Document], Projection]] = {
     "namespaces": namespace,
     "nodes": node,

@@ -1,6 +1,6 @@
 """`kubernetes_hours`: whole hours of a journal become one landed attempt.
 
-Put here: taking segments as they are, and saying per hour what the protocol said.
+Put here: landing segments byte-exactly, and the outcome of each hour.
 Not here: asking an API server (nothing ever asks one for the past), decoding (`lifecycle`), or any
 verdict (`quality`).
 """
@@ -31,11 +31,11 @@ from ingestion.kubernetes.journal import (
 )
 from ingestion.kubernetes.journal_lines import Line
 from warehouse.manifest import (
-    Answer,
     Attempt,
     AttemptDraft,
     Hour,
     Outcome,
+    QueryResponse,
     Sampling,
     code_version_of_manifests,
     whole_hours,
@@ -56,7 +56,7 @@ def pull_hours(
 ) -> Attempt:
     """Land the journal's segments of a window of whole hours as one attempt."""
     asked_at = clock.now().replace(microsecond=0)
-    answers: list[Answer] = []
+    answers: list[QueryResponse] = []
     bodies: list[PackedBody] = []
     hours: list[Hour] = []
     wanted = whole_hours(window)
@@ -94,7 +94,9 @@ def pull_hours(
     return landing.append_attempt(draft.noting(bodies_repaired=repaired))
 
 
-def _take(segment: Segment, spool: Store, cluster_id: str) -> tuple[Answer, PackedBody, list[Line]]:
+def _take(
+    segment: Segment, spool: Store, cluster_id: str
+) -> tuple[QueryResponse, PackedBody, list[Line]]:
     """A segment's bytes as they will be landed, and its lines; none when it cannot be read."""
     text = spool.read(segment.key)
     body = packed(text)
@@ -117,8 +119,8 @@ def _require_its_own(segment: Segment, cluster_id: str, opened: Line) -> None:
         )
 
 
-def _answer(segment: Segment, landed: LandedBody) -> Answer:
-    return Answer(
+def _answer(segment: Segment, landed: LandedBody) -> QueryResponse:
+    return QueryResponse(
         ask="journal",
         query=segment.key,
         status=200,
@@ -130,7 +132,7 @@ def _answer(segment: Segment, landed: LandedBody) -> Answer:
 
 
 def describe_hour(hour: datetime, lines: list[Line], asked_at: datetime, goes_on: bool) -> Hour:
-    """What the journal has of one hour: an outcome, its reason, and counts."""
+    """The journal's part of one hour: an outcome, its reason, and counts."""
     stretches = watched_stretches(hour, lines)
     watched = total_seconds(stretches)
     unwatched = subtract([Interval(hour, hour + HOUR)], stretches)

@@ -14,11 +14,11 @@ from domain.interval import parse_instant
 from ingestion.kubernetes.journal import Segment, SegmentDamaged, latest_segments, parse_lines
 from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.journal_state import JournalState
-from ingestion.kubernetes.known_objects import Stream, bury, recorded
+from ingestion.kubernetes.known_objects import Stream, forget_uid, recorded
 from warehouse.store import Store
 
-# An older journal is not read back: its watch could not go on, and a new list says what is there.
-# Starts that only it knows stay in the journal, and the earliest of all is what counts there.
+# An older journal is not read: its watch could not continue, and a new list shows all objects.
+# Starts that only it contains stay in the journal, and the models use the earliest of all.
 RECOVERY_WINDOW = timedelta(hours=48)
 
 
@@ -42,13 +42,14 @@ def recover(store: Store, cluster_id: str, state: JournalState, now: datetime) -
 
 
 def _begin_anew(state: JournalState) -> None:
-    """What a damaged segment said is lost: list again, and let the gap begin before it."""
+    """A damaged segment is lost: list again, and let the gap begin before it."""
     for stream in state.streams.values():
         stream.version = 0
 
 
 def _needed(store: Store, chosen: list[Segment], state: JournalState) -> list[Segment]:
-    """From the last list of everything on: nothing before it is needed to know what is there.
+    """The segments from the last complete lists on; earlier ones are not needed to know all
+    objects.
 
     The segment before is read as well: a list that was taken across the hour has its pages there.
     """
@@ -82,12 +83,12 @@ def replay(state: JournalState, line: Line) -> None:
             _replay_object(stream, line)
             if stream.resource == "namespaces":
                 there = line["via"] not in ("deleted", "gone")
-                state.kinship.note_namespace(line["object"], there=there)
+                state.owner_chains.note_namespace(line["object"], there=there)
         case "still_there" if stream is not None:
             for entry in line["objects"]:
                 _replay_seen(stream, entry, at)
         case "owner":
-            state.kinship.note_owner(line["uid"], line["object"])
+            state.owner_chains.note_owner(line["uid"], line["object"])
         case "listed" if stream is not None and "version" in line:
             stream.version = line["version"]
             stream.watched_from = stream.heard_until = at
@@ -101,10 +102,10 @@ def _replay_object(stream: Stream, line: Line) -> None:
     version = version_of(line["object"]["metadata"])
     if line["via"] == "deleted":
         stream.records.pop(uid, None)
-        bury(stream.tombstones, uid, version)
+        forget_uid(stream.tombstones, uid, version)
     elif line["via"] == "gone":
         stream.records.pop(uid, None)
-        bury(stream.absent, uid, version)
+        forget_uid(stream.absent, uid, version)
     else:
         _replay_seen(stream, line, parse_instant(line.get("alive_at") or line["at"]))
 
@@ -117,6 +118,7 @@ def _replay_seen(stream: Stream, entry: Line, at: datetime) -> None:
     version = version_of(projection["metadata"])
     record, _ = recorded(stream.resource, stream.records.get(uid), projection, version, at)
     if "facts" in entry:
-        # What the line says counts: it knows what was before it, and an object in short does not.
+        # The facts of the line win: it includes earlier facts, and an object in short form does
+        # not.
         record.facts = replace(record.facts, **entry["facts"])
     stream.records[uid] = record

@@ -1,7 +1,7 @@
 """The resources that a collector lists and watches, and the kinds of owners that it looks up.
 
 Put here: their paths at an API server.
-Not here: requests (`clients.kubernetes`), or what is kept of an object (`observe`).
+Not here: requests (`clients.kubernetes`), or the kept fields of an object (`projections`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OWNER_PLURALS: Mapping[tuple[str, str], str] = {
     ("workload.codeflare.dev", "AppWrapper"): "appwrappers",
 }
 
-# Users write owner references; only what can be a version and a name becomes part of a path.
+# Users write owner references; only a possible version and name becomes part of a path.
 _VERSION = re.compile(r"v[0-9]{1,3}((alpha|beta)[0-9]{1,3})?", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 

@@ -1,7 +1,7 @@
-"""One thread per resource that watches and passes on what it hears.
+"""One thread per resource that watches and passes on each event.
 
 Put here: reading a watch, reconnecting, waiting between tries.
-Not here: lists, and what is made of the events (`collector`, `state`).
+Not here: lists, and the effects of events (`collector`, `journal_state`).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class NeedsList:
 
 Item = Observation | NeedsList
 
-# How many observations may wait for the collector, each of 32 KiB at most; what is longer takes the
-# places of several. A watch that is read no further slows its server down, not the collector's
-# memory: 2,000 pods of 6 kB are 70 MB once they are read, 64 MB of the longest objects ten times
+# The number of observations that may wait for the collector, each of 32 KiB at most; a longer one
+# takes the places of several. A watch that is not read slows its server down, and not the
+# collector's memory: 2,000 pods of 6 kB take 70 MB decoded, 64 MB of the longest objects ten times
 # as much.
 WAITING_LIMIT = 2_000
 PLACE_BYTES = 32 * 1024
 
 # Real seconds after which a watcher that waits looks whether it is to end.
 PLACE_SECONDS = 0.2
-# How often it may look in vain for a place: what lies in a connection that nobody has read for
-# longer than two seconds, came nobody knows when.
+# The number of tries for a place: an event that lay unread in a connection for longer than two
+# seconds has no known time.
 PLACE_TRIES_LIMIT = 10
 
 
@@ -54,7 +54,7 @@ class Retry:
 
 
 class Waiting(queue.Queue[Item]):
-    """What was heard and waits for the collector."""
+    """The queue of events that wait for the collector."""
 
     def __init__(self) -> None:
         super().__init__(WAITING_LIMIT)
@@ -114,9 +114,10 @@ class Watcher(threading.Thread):
         self._restart_version = version
 
     def raise_if_ended(self) -> None:
-        """What nobody has thought of ended it. Who waits for its words would take that for quiet.
+        """Raise if an unexpected error ended this thread: its silence would look like an uneventful
+        watch.
 
-        A collector that ends is started again, and goes on from what it wrote.
+        A collector that ends is started again, and continues from its journal.
         """
         if not self.is_alive() and not self._halt.is_set():
             raise RuntimeError(f"the watch of {self.resource} ended")
@@ -149,9 +150,9 @@ class Watcher(threading.Thread):
     def _read_stream(self) -> int:
         """Pass on one stream; how many words it had.
 
-        A word counts as heard when it is read. While too many wait for the collector, nothing is
-        read, and what comes meanwhile lies in the connection: that is left, and the server tells
-        it anew from the last word that was passed on.
+        An event counts as heard when it is read. While too many wait for the collector, none is
+        read, and later ones stay in the connection: it is closed, and the server sends them again
+        from the last event that was passed on.
         """
         heard = 0
         self.tries += 1

@@ -1,1 +1,1 @@
-"""The samples: asking a Prometheus-compatible server and decoding its answers into runs."""
+"""The samples: queries to a Prometheus-compatible server, and decoding responses into runs."""

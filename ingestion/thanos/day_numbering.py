@@ -1,6 +1,6 @@
 """A settled day's samples under one numbering: every series once, alike beside alike.
 
-Put here: what becomes of the three tables of a day's attempts when they are put together.
+Put here: merging the three tables of a day's attempts.
 Not here: the files (`ingestion.evidence.compaction`), or the columns (`ingestion.thanos.runs`).
 
 Each attempt numbers its series by itself. Put together, equal series get one number, by metric and
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from ingestion.thanos.runs import KEYS_PER_FILE
 
 _PART, _ITEM = b"\xfe", b"\xff"
-"""Bytes that no UTF-8 text has: what they divide cannot be mistaken."""
+"""Separators: bytes that no UTF-8 text contains."""
 
 
-def under_one_numbering(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+def renumber_series(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     """The day's tables, with every series once; of its attempts the earliest is kept."""
     series = tables["series"]
     if not series.num_rows:
@@ -58,7 +58,7 @@ def under_one_numbering(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 
 def _identities(series: pa.Table) -> Any:
-    """What makes a series that series: metric, pod and labels, as bytes."""
+    """The identity of each series: metric, pod and labels, as bytes."""
     labels = series.column("labels").combine_chunks()
     parts = [series.column(name).combine_chunks() for name in ("metric", "pod")]
     parts = [pc.fill_null(part, "").cast(pa.binary()) for part in parts]

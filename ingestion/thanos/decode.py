@@ -1,7 +1,7 @@
-"""From the body of an answer to runs, without an object per sample.
+"""From the body of a response to runs, without an object per sample.
 
-Put here: the series dictionary, replicas united, runs cut at holes and hours.
-Not here: what makes an answer usable (`ingestion.thanos.response`), how a series is named
+Put here: the series dictionary, merged replicas, runs cut at gaps and hours.
+Not here: whether a response is usable (`ingestion.thanos.response`), names of series
 (`ingestion.thanos.series`), the text of samples (`ingestion.thanos.sample_columns`), or files
 (`ingestion.thanos.runs`).
 
@@ -47,7 +47,7 @@ _NOTHING: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class SeriesDictionary:
-    """Raw label bytes → a number for the series, remembered from answer to answer."""
+    """Raw label bytes → a number for the series, remembered from response to response."""
 
     def __init__(self, replica_labels: Sequence[str], limit: int = SERIES_LIMIT) -> None:
         self._replica_labels = frozenset(replica_labels)
@@ -60,7 +60,7 @@ class SeriesDictionary:
         self._metrics: dict[str, int] = {}  # of the catalogue, so it stays small
 
     def numbers(self, raw: Sequence[RawSeries]) -> list[int]:
-        """The numbers of an answer's series; replicas of one series have one number."""
+        """The numbers of a response's series; replicas of one series have one number."""
         if len(self._number_by_bytes) > self._limit:
             self._number_by_bytes.clear()
             self._number_by_id.clear()
@@ -105,18 +105,19 @@ class SeriesDictionary:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The stretch that counts, half-open in milliseconds, and when neighbours are apart."""
+class DecodeWindow:
+    """The interval that counts, half-open in milliseconds, and the distance of samples that is a
+    gap."""
 
     started_ms: int
     ended_ms: int
-    hole_ms: int  # 1.5 intervals: neighbours further apart have a missed scrape between them
-    asked_from_ms: int  # the overlap asked for on both sides; samples beyond it are nonsense
-    asked_until_ms: int
+    gap_ms: int  # 1.5 intervals: a scrape is missing between neighbours that are further apart
+    queried_from_ms: int  # the overlap that is queried on both sides; samples beyond it are invalid
+    queried_until_ms: int
 
     @classmethod
-    def at(cls, window: Interval, sample_interval_seconds: int) -> Look:
-        """The look at a window whose server samples at that interval."""
+    def at(cls, window: Interval, sample_interval_seconds: int) -> DecodeWindow:
+        """The decode window of a query window, by the server's sampling interval."""
         started_ms = int(window.started_at.timestamp()) * 1000
         ended_ms = int(window.ended_at.timestamp()) * 1000
         interval_ms = sample_interval_seconds * 1000
@@ -137,7 +138,7 @@ class Look:
 class Runs:
     """Runs as columns: series by series, in the order of time. `values` holds each text once.
 
-    So does `metrics` (with names of other answers among them); `metric_index` is by series.
+    So does `metrics` (with names of other responses among them); `metric_index` is by series.
     """
 
     series: list[Series]
@@ -164,10 +165,10 @@ class Runs:
 def decode_runs(
     raw: Sequence[RawSeries],
     dictionary: SeriesDictionary,
-    look: Look,
+    look: DecodeWindow,
     at_once_bytes: int = AT_ONCE_BYTES,
 ) -> Runs:
-    """The runs of an answer's series inside the look; replicas of one series united."""
+    """The runs of a response's series inside the window; replicas of one series merged."""
     numbers = dictionary.numbers(raw)
     texts, text_of = _distinct_texts(raw)
     chosen, unions, union_of_series = _unions(numbers, text_of, len(texts))
@@ -201,15 +202,15 @@ def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[msgspec.Raw], list[i
 
 
 class _TextCounts:
-    """Samples by text and hour, before replicas are united: what the server itself would count."""
+    """Samples by text and hour, before replicas are merged: the counts of the server itself."""
 
-    def __init__(self, text_count: int, look: Look) -> None:
+    def __init__(self, text_count: int, look: DecodeWindow) -> None:
         self._look = look
         self._hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
         self._of_text = np.zeros((text_count, self._hour_count), np.int64)
 
     def note(self, samples: Samples, texts: Sequence[int]) -> None:
-        """What these texts hold; some may be told again."""
+        """Count the samples of these texts; a text may come again."""
         inside = self._look.contains(samples.time_ms)
         hours = (samples.time_ms[inside] - self._look.started_ms) // HOUR_MS
         cells = samples.owner[inside] * self._hour_count + hours
@@ -260,7 +261,7 @@ until when it reaches, a column each."""
 def _all_cut_into_runs(
     texts: Sequence[Text],
     some_at_once: Iterable[tuple[list[int], Unions]],
-    look: Look,
+    look: DecodeWindow,
     counts: _TextCounts | None,
 ) -> tuple[CutRuns, dict[str, int]]:
     """The runs of every union, some unions after the other (see AT_ONCE_BYTES)."""
@@ -300,7 +301,7 @@ def _join_runs(parts: Sequence[CutRuns]) -> CutRuns:
     return begins, np.concatenate([rest for _, rest in parts])
 
 
-def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict[str, int]]:
+def _united(samples: Samples, unions: Unions, look: DecodeWindow) -> tuple[Samples, dict[str, int]]:
     """Samples by union of texts (one text each, unless there are replicas), as queried, in order.
 
     The same timestamp with the same value counts once; with another value both stay, counted.
@@ -312,7 +313,7 @@ def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict
     pick = _ranges(bounds[texts], lengths)
     time_ms, value = samples.time_ms[pick], samples.value[pick]
 
-    queried = (time_ms >= look.asked_from_ms) & (time_ms <= look.asked_until_ms)
+    queried = (time_ms >= look.queried_from_ms) & (time_ms <= look.queried_until_ms)
     facts = {"samples_outside_the_question": int((~queried).sum())}
     owner, time_ms, value = owner[queried], time_ms[queried], value[queried]
     same_owner = owner[1:] == owner[:-1]
@@ -330,7 +331,7 @@ def _united(samples: Samples, unions: Unions, look: Look) -> tuple[Samples, dict
     return Samples(len(unions), owner, time_ms, value, samples.values), facts
 
 
-def _cut_into_runs(samples: Samples, look: Look) -> CutRuns:
+def _cut_into_runs(samples: Samples, look: DecodeWindow) -> CutRuns:
     """Runs of the window's hours; each may reach to its neighbour beyond its hour.
 
     A neighbour with the same value proves the time up to the edge of the hour, whether or not the
@@ -343,7 +344,7 @@ def _cut_into_runs(samples: Samples, look: Look) -> CutRuns:
     goes_on[1:] = (
         (owner[1:] == owner[:-1])
         & (value[1:] == value[:-1])
-        & (time_ms[1:] - time_ms[:-1] <= look.hole_ms)
+        & (time_ms[1:] - time_ms[:-1] <= look.gap_ms)
     )
     hour_ms = time_ms // HOUR_MS * HOUR_MS
     new = ~goes_on
@@ -351,7 +352,7 @@ def _cut_into_runs(samples: Samples, look: Look) -> CutRuns:
     first = np.flatnonzero(new)
     last = np.append(first[1:], owner.size) - 1
     # The overlap that is queried is one interval long, whichever hours are queried together.
-    overlap_ms = look.asked_until_ms - look.ended_ms
+    overlap_ms = look.queried_until_ms - look.ended_ms
     before, after = np.maximum(first - 1, 0), np.minimum(last + 1, owner.size - 1)
     is_before = goes_on[first] & (time_ms[before] >= hour_ms[first] - overlap_ms)
     is_after = (last < owner.size - 1) & goes_on[after]

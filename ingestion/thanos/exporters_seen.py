@@ -1,4 +1,5 @@
-"""Who is there: every metric of the catalogue with its labels, and who says it.
+"""The exporters that an hour shows: every metric of the catalogue with its labels, and who
+writes it.
 
 Put here: lines of the doctor about metrics, telemetry and exporters.
 Not here: reaching the server, its clock, intervals and retention (`ingestion.thanos.store_probe`).
@@ -12,15 +13,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ingestion.doctor_lines import OPERATOR_REMEDY, OPERATORS, OPERATORS_SPELLED, ProbeLine
-from ingestion.exporter_pins import Speaker
+from ingestion.doctor_lines import OPERATOR_REMEDY, OPERATORS, OPERATORS_SPELLED, DoctorLine
+from ingestion.exporter_pins import Exporter
 from ingestion.metric_catalogue import (
     CATALOGUE,
     POD_LABELS_ENTRY,
     POD_LABELS_METRIC,
     TELEMETRY_ENTRIES,
     Entry,
-    asked_entries,
+    queried_entries,
 )
 from ingestion.settings import ClusterSource
 from ingestion.thanos.decode import Runs
@@ -51,11 +52,11 @@ REQUESTS_METRIC = "kube_pod_container_resource_requests"
 PODS_METRIC = "kube_pod_info"
 
 VENDORS = {"nvidia_com": ("DCGM_",), "amd_com": ("gpu_", "amd_gpu_")}
-"""How resources of a vendor begin, as kube-state-metrics writes them, and how the metrics of each
-of its exporters do: AMD's own and ours."""
+"""The prefixes of a vendor's resources in kube-state-metrics, and of the metrics of each of its
+exporters: AMD's own and ours."""
 
 USE = frozenset(e.metric for e in TELEMETRY_ENTRIES if e.reading in ("use", "card_use"))
-"""Without one of these nobody knows whether a device was used at all."""
+"""Without one of these it is unknown whether a device was used at all."""
 
 SINCE = {entry.replaces: entry.metric for entry in TELEMETRY_ENTRIES if entry.replaces}
 """The names of fields since DCGM 4.7, by those before."""
@@ -64,11 +65,11 @@ _TELEMETRY = frozenset(entry.metric for entry in TELEMETRY_ENTRIES)
 
 NAMED_LIMIT = 3
 
-BySpeaker = dict[Speaker, dict[str, Counter[str]]]
+ByExporter = dict[Exporter, dict[str, Counter[str]]]
 
 
-class Heard:
-    """The series that an hour really has, by metric."""
+class SeriesSeen:
+    """The series of an hour, by metric."""
 
     def __init__(self, runs: Iterable[Runs]) -> None:
         self.series: dict[str, list[Series]] = {}
@@ -84,9 +85,9 @@ class Heard:
         return {one.labels.get(label, "") for one in self.series.get(metric, ())}
 
 
-def metric_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
-    """Every metric of the catalogue, with the labels that are relied on."""
-    for entry in asked_entries(cluster.pod_labels):
+def metric_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[DoctorLine]:
+    """Every metric of the catalogue, with the labels that the models use."""
+    for entry in queried_entries(cluster.pod_labels):
         labels = heard.labels(entry.metric)
         missing = [name for name in entry.labels if name not in labels]
         if entry.metric == REQUESTS_METRIC and not labels and heard.series.get(PODS_METRIC):
@@ -94,7 +95,7 @@ def metric_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
         elif not labels:
             yield _absent(entry, cluster)
         elif missing:
-            yield ProbeLine(
+            yield DoctorLine(
                 entry.metric,
                 False,
                 f"has no label {', '.join(missing)}",
@@ -103,35 +104,35 @@ def metric_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
         elif entry.metric == POD_LABELS_METRIC:
             yield _pod_labels(cluster.pod_labels, labels)
         else:
-            yield ProbeLine(entry.metric, True, "present with its labels")
+            yield DoctorLine(entry.metric, True, "present with its labels")
     if not cluster.pod_labels:
         seen = "not asked for: config.toml names no pod_labels under [ask]"
-        yield ProbeLine(POD_LABELS_METRIC, True, seen)
+        yield DoctorLine(POD_LABELS_METRIC, True, seen)
 
 
-def _absent(entry: Entry, cluster: ClusterSource) -> ProbeLine:
+def _absent(entry: Entry, cluster: ClusterSource) -> DoctorLine:
     if why := ABSENT_BECAUSE.get(entry.metric):
-        return ProbeLine(entry.metric, True, f"no sample in the last hour, as may be: {why}")
+        return DoctorLine(entry.metric, True, f"no sample in the last hour, as may be: {why}")
     on_acm = "on ACM: `gpu-ledger init FOLDER --from-acm` writes the allowlist"
     remedy = f"collect it ({entry.why}); {on_acm}"
-    if pins := cluster.thanos.pins.of(entry.speaker):
+    if pins := cluster.thanos.pins.of(entry.exporter):
         section = f"[thanos.{cluster.thanos.name}.pins]"
         remedy += f"; or correct {section}: only {', '.join(pins)} is believed"
-    return ProbeLine(entry.metric, False, "no sample in the last hour", remedy)
+    return DoctorLine(entry.metric, False, "no sample in the last hour", remedy)
 
 
-def _without_requests(entry: Entry, cluster: ClusterSource, heard: Heard) -> ProbeLine:
+def _without_requests(entry: Entry, cluster: ClusterSource, heard: SeriesSeen) -> DoctorLine:
     """Pods are shown, and none of them requests a device: idle, unless another metric disagrees."""
     pods = _pods_with_devices(heard)
     if not pods:
         seen = "no sample in the last hour, as may be: no pod requests a device"
-        return ProbeLine(entry.metric, True, seen)
+        return DoctorLine(entry.metric, True, seen)
     line = _absent(entry, cluster)
     seen = f"{line.seen}, but other metrics show {len(pods)} pods with devices, such as {pods[0]}"
     return replace(line, seen=seen)
 
 
-def _pods_with_devices(heard: Heard) -> list[str]:
+def _pods_with_devices(heard: SeriesSeen) -> list[str]:
     """Pods that the scheduler, init containers or device telemetry show to have devices."""
     requesting = ("kube_pod_init_container_resource_requests", "kube_pod_resource_request")
     telemetry = [metric for metric in heard.series if metric in _TELEMETRY]
@@ -144,10 +145,10 @@ def _pods_with_devices(heard: Heard) -> list[str]:
     return sorted(found - {""})
 
 
-def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> ProbeLine:
-    """kube-state-metrics names every pod, but shows only labels that it was told to show."""
+def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> DoctorLine:
+    """kube-state-metrics lists every pod, but only with labels on its allow-list."""
     hidden = [name for name in wanted if f"label_{sanitised(name)}" not in labels]
-    return ProbeLine(
+    return DoctorLine(
         POD_LABELS_METRIC,
         not hidden,
         f"no pod shows {', '.join(hidden)}" if hidden else f"shows {', '.join(wanted)}",
@@ -165,8 +166,8 @@ def _present(prefix: str, names: Collection[str]) -> list[str]:
     return [metric for metric in _known(prefix) if {metric, SINCE.get(metric)} & set(names)]
 
 
-def telemetry_lines(names: Collection[str], heard: Heard) -> Iterator[ProbeLine]:
-    """What each vendor's exporter tells, and what it does not."""
+def telemetry_lines(names: Collection[str], heard: SeriesSeen) -> Iterator[DoctorLine]:
+    """The metrics of each vendor's exporter, present and missing."""
     resources = heard.texts("kube_node_status_capacity", "resource")
     there = False
     for resource, prefixes in VENDORS.items():
@@ -184,52 +185,52 @@ def telemetry_lines(names: Collection[str], heard: Heard) -> Iterator[ProbeLine]
         is_used = any(metric in names for metric in USE if metric.startswith(prefix))
         remedy = OPERATOR_REMEDY if not found else "its exporter has to tell one of utilisation"
         check = f"device telemetry of {resource.replace('_', '.')}"
-        yield ProbeLine(check, is_used, seen, remedy)
+        yield DoctorLine(check, is_used, seen, remedy)
     if not there:
         seen = "no metrics of devices, and no node with devices that are known"
-        yield ProbeLine("device telemetry", False, seen, OPERATOR_REMEDY)
+        yield DoctorLine("device telemetry", False, seen, OPERATOR_REMEDY)
 
 
-def operator_line(names: Collection[str], heard: Heard) -> ProbeLine:
-    """Whether anything in the namespace of a GPU operator is scraped, told by `up`."""
+def operator_line(names: Collection[str], heard: SeriesSeen) -> DoctorLine:
+    """Whether any target in the namespace of a GPU operator is scraped, by `up`."""
     spaces = Counter(one.labels.get("namespace", "") for one in heard.series.get("up", ()))
     found = {name: count for name, count in spaces.items() if any(o in name for o in OPERATORS)}
     listed = ", ".join(f"{count} in {name}" for name, count in sorted(found.items()))
     seen = f"targets: {listed}" if found else f"no target in a namespace like {OPERATORS_SPELLED}"
     if names and not found:
         seen += ", but device metrics come from elsewhere"
-    return ProbeLine("GPU operator is scraped", bool(found or names), seen, OPERATOR_REMEDY)
+    return DoctorLine("GPU operator is scraped", bool(found or names), seen, OPERATOR_REMEDY)
 
 
-def speaker_lines(cluster: ClusterSource, heard: Heard) -> Iterator[ProbeLine]:
-    """Who says what: one metric of several jobs may be a tenant's invention."""
-    for speaker, by_metric in _speakers(heard).items():
-        pins = cluster.thanos.pins.of(speaker)
+def exporter_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[DoctorLine]:
+    """The jobs of each metric: one metric of several jobs may be a tenant's invention."""
+    for exporter, by_metric in _exporters(heard).items():
+        pins = cluster.thanos.pins.of(exporter)
         several = {metric: of for metric, of in by_metric.items() if len(of) > 1}
         seen = _spelled(several or _first(by_metric))
-        yield ProbeLine(
-            f"one source of {speaker.value}",
+        yield DoctorLine(
+            f"one source of {exporter.value}",
             not several or len(pins) > 1,
             f"{seen}; {'pinned to ' + ', '.join(pins) if pins else 'not pinned'}",
-            f"write whose word is taken under [thanos.{cluster.thanos.name}.pins]: {speaker.value} "
-            '= ["NAMESPACE/JOB"]; a tenant whose exporters are scraped can say anything',
+            f"add the accepted jobs to [thanos.{cluster.thanos.name}.pins]: {exporter.value} "
+            '= ["NAMESPACE/JOB"]; the exporter of a tenant can write any metric',
         )
     spaces = _namespaces_by_uid(heard)
     twice = sorted(uid for uid, names in spaces.items() if len(names) > 1)
-    yield ProbeLine(
+    yield DoctorLine(
         "one namespace for each pod",
         not twice,
         f"{len(twice)} of {len(spaces)} UIDs stand in two namespaces{_example(twice, spaces)}",
-        "a UID has one namespace for ever: find out who says the other one, and pin its exporter",
+        "a UID has one namespace for ever: find out which exporter writes the other, and pin the right one",
     )
 
 
-def _speakers(heard: Heard) -> BySpeaker:
-    """Series by who says them: each metric, from which job."""
-    found: BySpeaker = {}
+def _exporters(heard: SeriesSeen) -> ByExporter:
+    """Series by exporter: each metric, from which job."""
+    found: ByExporter = {}
     for entry in (*CATALOGUE, POD_LABELS_ENTRY):
-        if entry.speaker and (series := heard.series.get(entry.metric)):
-            found.setdefault(entry.speaker, {})[entry.metric] = Counter(_origins(entry, series))
+        if entry.exporter and (series := heard.series.get(entry.metric)):
+            found.setdefault(entry.exporter, {})[entry.metric] = Counter(_origins(entry, series))
     return found
 
 
@@ -240,7 +241,7 @@ def _origins(entry: Entry, series: Sequence[Series]) -> Iterator[str]:
         if "namespace" in entry.labels:
             is_own = "exported_namespace" in labels
         else:
-            is_own = moved or entry.speaker is not Speaker.DEVICES
+            is_own = moved or entry.exporter is not Exporter.DEVICES
         job = labels.get("job", "no job")
         yield f"{labels.get('namespace', '')}/{job}" if is_own else job
 
@@ -261,7 +262,7 @@ def _spelled(by_metric: Mapping[str, Counter[str]]) -> str:
     return "; ".join(shown) + (f"; and {more} more metrics" if more else "")
 
 
-def _namespaces_by_uid(heard: Heard) -> dict[str, set[str]]:
+def _namespaces_by_uid(heard: SeriesSeen) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for series in heard.series.values():
         for one in series:

@@ -1,11 +1,11 @@
-"""Named counts of what looks odd in an answer, hour by hour. Facts, never check_results.
+"""Named counts of oddities in a response, hour by hour. Facts, without an assessment.
 
-Put here: what can be seen from one attempt's series and the hours before it.
-Not here: what follows from it (`quality`), or the outcome of an attempt (`ingestion.thanos.pull`).
+Put here: facts from one attempt's series and the hours before it.
+Not here: consequences (`quality`), or the outcome of an attempt (`ingestion.thanos.pull`).
 
-A store that died, or one of several receivers that share the series, takes series away without a
-word. So the whole set of series is the sentinel: a series that ends while another one of its pod
-goes on has a hole, not an end; and many that end at one scrape are not believed until seen twice.
+A store that failed, or one of several receivers that share the series, removes series without a
+warning. So the whole set of series is the sentinel: a series that ends while another one of its pod
+continues has a gap, not an end; and many that end at one scrape are accepted only when seen twice.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ingestion.evidence.hour_ledger import (
     INCOMPLETE_PODS,
     MASS_ENDINGS,
 )
-from ingestion.metric_catalogue import device_metrics, lasting_metrics, metrics_of_every_pod
-from ingestion.thanos.decode import HOUR_MS, Look, Runs
+from ingestion.metric_catalogue import device_metrics, lasting_metrics, metrics_of_all_pods
+from ingestion.thanos.decode import HOUR_MS, DecodeWindow, Runs
 from ingestion.thanos.series import Names, Series
 
 MASS_COUNT = 3
@@ -53,7 +53,7 @@ _WHOLE_NUMBER = re.compile(r"\d+(\.0+)?|[1-9](\.\d+)?e\+\d+", re.ASCII)
 class _Lives:
     """The lasting series inside the look, as columns."""
 
-    metric: NDArray[np.int64]  # numbers, here and below: what is alike has the same one
+    metric: NDArray[np.int64]  # numbers, here and below: equal names have equal numbers
     pod: NDArray[np.int64]  # -1: of no pod
     first_ms: NDArray[np.int64]
     last_ms: NDArray[np.int64]
@@ -72,8 +72,8 @@ class _PodRows:
 def hourly_facts(
     parts: Sequence[Runs], hours: Sequence[datetime], sample_interval_seconds: int
 ) -> HourFacts:
-    """Facts by hour, of a window's hours in their order; what is zero is left out."""
-    look = Look.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
+    """Facts by hour, of a window's hours in their order; zeros are left out."""
+    look = DecodeWindow.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
     lives = _lives(parts)
     found = {int(hour.timestamp()) * 1000: Counter[str]() for hour in hours}
     early = _early_endings(lives, [*found], look)
@@ -92,7 +92,7 @@ def hourly_facts(
     }
 
 
-def look_facts(parts: Sequence[Runs]) -> dict[str, int]:
+def attempt_facts(parts: Sequence[Runs]) -> dict[str, int]:
     """Facts of the whole attempt: from decoding, and which clusters the series say they are of."""
     facts: Counter[str] = Counter()
     clusters: set[tuple[str, ...]] = set()
@@ -162,13 +162,13 @@ def _numbered(part: Runs, number_of: Mapping[str, int]) -> NDArray[np.int64]:
     return np.array([number_of.get(name, -1) for name in part.metrics], np.int64)
 
 
-def _mass_endings(lives: _Lives, hour_ms: int, look: Look) -> int:
+def _mass_endings(lives: _Lives, hour_ms: int, look: DecodeWindow) -> int:
     """The most series of one metric that ended at one scrape of the hour, if it is a mass."""
     ended = (
         (lives.last_ms >= hour_ms)
         & (lives.last_ms < hour_ms + HOUR_MS)
         # Later than that, the next sample is not due inside the look.
-        & (lives.last_ms + look.hole_ms < look.ended_ms)
+        & (lives.last_ms + look.gap_ms < look.ended_ms)
     )
     if np.count_nonzero(ended) < MASS_COUNT:
         return 0
@@ -185,14 +185,14 @@ def _mass_endings(lives: _Lives, hour_ms: int, look: Look) -> int:
     return max(masses, default=0)
 
 
-def _early_endings(lives: _Lives, hours_ms: Sequence[int], look: Look) -> list[int]:
+def _early_endings(lives: _Lives, hours_ms: Sequence[int], look: DecodeWindow) -> list[int]:
     """By hour, series that are over in it although another one of their pod goes on in it."""
     of_pods = lives.pod >= 0
     pod, last_ms = lives.pod[of_pods], lives.last_ms[of_pods]
     last_of_pod = np.zeros(int(pod.max(initial=-1)) + 1, np.int64)
     np.maximum.at(last_of_pod, pod, last_ms)
     goes_on_until = last_of_pod[pod]
-    is_early = goes_on_until - last_ms > look.hole_ms
+    is_early = goes_on_until - last_ms > look.gap_ms
     last_ms, goes_on_until = last_ms[is_early], goes_on_until[is_early]
     return [
         int(((last_ms < hour_ms + HOUR_MS) & (goes_on_until >= hour_ms)).sum())
@@ -200,8 +200,8 @@ def _early_endings(lives: _Lives, hours_ms: Sequence[int], look: Look) -> list[i
     ]
 
 
-def _pod_rows(parts: Sequence[Runs], look: Look) -> _PodRows:
-    number_of = {metric: number for number, metric in enumerate(sorted(metrics_of_every_pod()))}
+def _pod_rows(parts: Sequence[Runs], look: DecodeWindow) -> _PodRows:
+    number_of = {metric: number for number, metric in enumerate(sorted(metrics_of_all_pods()))}
     pods: dict[str, int] = {"": -1}
     columns: list[tuple[NDArray[np.int64], ...]] = [(np.empty(0, np.int64),) * 4]
     for part in parts:
@@ -212,10 +212,10 @@ def _pod_rows(parts: Sequence[Runs], look: Look) -> _PodRows:
         lasted_ms = part.last_ms[rows] - part.first_ms[rows]
         columns.append((metric[of_series], pod[of_series], part.hour_ms[rows], lasted_ms))
     found = [np.concatenate(pieces) for pieces in zip(*columns, strict=True)]
-    return _PodRows(found[0], found[1], found[2], found[3] >= look.hole_ms)
+    return _PodRows(found[0], found[1], found[2], found[3] >= look.gap_ms)
 
 
-def _incomplete_pods(rows: _PodRows, look: Look) -> list[int]:
+def _incomplete_pods(rows: _PodRows, look: DecodeWindow) -> list[int]:
     """Hour by hour, pods that lack a metric which every pod has, although the cluster has it then.
 
     Receivers share series by a hash of their labels: one that is gone takes the phase of some pods
@@ -254,7 +254,7 @@ def _targets_of_averages(parts: Sequence[Runs]) -> Counter[int]:
 
 
 def _values(parts: Sequence[Runs]) -> Iterator[tuple[int, str, int]]:
-    """Samples whose value cannot be meant: not a number of devices, or a target that is down."""
+    """Samples with an invalid value: not a number of devices, or a target that is down."""
     counted = device_metrics()
     for part in parts:
         odd = np.array([not _WHOLE_NUMBER.fullmatch(value) for value in part.values], bool)

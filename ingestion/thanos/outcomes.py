@@ -1,8 +1,8 @@
-"""What all answers of an attempt together say about each of its hours.
+"""The outcome of each hour, from all responses of an attempt.
 
 Put here: outcome, reason and counts of an hour.
-Not here: verdicts. An outcome is what the protocol said; whether an hour may be billed is checked
-elsewhere, from the evidence itself (`quality`).
+Not here: coverage status. An outcome is the result of the protocol; whether an hour may be billed
+is checked elsewhere, from the evidence itself (`quality`).
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def rows_of_hours(
     earlier: Mapping[datetime, Counts] | None = None,
     store_gone: str = "",
 ) -> Iterator[Hour]:
-    """A row for each hour; `before` is what was counted in the hour before the first.
+    """A row for each hour; `before` has the counts of the hour before the first.
 
-    `earlier` is what ok attempts have counted in these very hours.
+    `earlier` has the counts of earlier ok attempts in these hours.
     """
     counted = [(part, _counted(part, hours)) for part in parts]
     raw = _raw_counts(parts, hours)
@@ -97,10 +97,11 @@ def _raw_counts(parts: Sequence[Part], hours: Sequence[datetime]) -> dict[dateti
 def store_gone(
     landing: Landing, cluster_id: str, asked_at: datetime, facts: Mapping[str, int]
 ) -> str:
-    """What is to be said when the querier names fewer stores than it did some days ago.
+    """The reason for a degraded outcome if the querier lists fewer stores than some days ago, or
+    "".
 
-    It drops a store that is away from its list, and answers without it as plain success. Only the
-    attempts that are landed before this one are looked at: what is said of one never changes.
+    It removes an unreachable store from its list, and responds without it as plain success. Only
+    attempts before this one are compared: the outcome of an attempt never changes.
     """
     now = facts.get("stores")
     if now is None:
@@ -117,7 +118,7 @@ def store_gone(
 
 
 def counts_before(landing: Landing, cluster_id: str, hour: datetime) -> Counts:
-    """What the latest ok attempt counted in the hour before."""
+    """The counts of the latest ok attempt in the hour before."""
     for attempt in landing.latest_attempts(cluster_id, Source.THANOS):
         for row in attempt.hours:
             if row.hour == hour - HOUR and row.outcome is Outcome.OK:
@@ -153,7 +154,7 @@ def _counted_alike(attempt: Attempt, cluster: ClusterSource) -> bool:
 
 
 def _averages(facts: Mapping[str, int]) -> str:
-    """Raw samples were asked for; something in between gave what is left when they are gone."""
+    """The reason if averages came instead of raw samples, or ""."""
     if not (count := facts.get(DOWN_SAMPLED)):
         return ""
     return f"down-sampled: {count} targets have averages at the ends of 5-minute windows"
@@ -166,10 +167,11 @@ def _keep_the_most(found: dict[str, tuple[int, int]], counts: Counts) -> None:
 
 
 def _less(earlier: Counts, now: Counts) -> str:
-    """What this answer lacks of an earlier one. The past only grows: what is gone was lost.
+    """The reason if an earlier response had more, or "". The past only grows: missing series
+    were lost.
 
-    A store that died in silence takes series away without a word. If this answer counted as whole,
-    it would replace a better one.
+    A store that failed without a warning removes series. If this response counted as whole, it
+    would replace a better one.
     """
     lost = [
         f"{metric} {now[metric][0]} series of {now[metric][1]} samples for "

@@ -1,8 +1,8 @@
-"""Asking one cluster's sample store for 1 to 24 whole hours: the whole of one attempt.
+"""One attempt at one cluster's sample store, for 1 to 24 whole hours.
 
-Put here: the order of an attempt: ask, land, append the manifest, write the derived files.
-Not here: single questions (`ingestion.thanos.query_runner`), what they say about an hour
-(`ingestion.thanos.outcomes`), or which hours are due (`ingestion.evidence.hour_ledger`).
+Put here: the order of an attempt: query, land, append the manifest, write the derived files.
+Not here: single queries (`ingestion.thanos.query_runner`), the outcome of an hour
+(`ingestion.thanos.outcomes`), or due hours (`ingestion.evidence.hour_ledger`).
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from ingestion.evidence.landing import Landing
 from ingestion.metric_catalogue import (
     TELEMETRY_ENTRIES,
     TELEMETRY_NAMES,
-    Ask,
     Entry,
-    asked_entries,
-    asks_of,
+    MetricQuery,
+    group_queries,
+    queried_entries,
 )
 from ingestion.settings import ClusterSource
 from ingestion.thanos.decode import Runs
-from ingestion.thanos.hour_facts import HourFacts, hourly_facts, look_facts
+from ingestion.thanos.hour_facts import HourFacts, attempt_facts, hourly_facts
 from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours, store_gone
-from ingestion.thanos.query_runner import Asker, Part, PullMemory
+from ingestion.thanos.query_runner import Part, PullMemory, QueryRunner
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.sample_columns import MalformedSeries
-from ingestion.thanos.splitting import Evaluated, Question
+from ingestion.thanos.splitting import FunctionQuery, RawQuery
 from ingestion.thanos.telemetry import (
     UNION_LIMIT,
     DeviceHours,
     DeviceReading,
     device_hours,
-    function_answer,
+    function_response,
 )
 from ingestion.thanos.thanos_client import ThanosClient, connected_to
 from warehouse.manifest import (
-    Answer,
     Attempt,
     AttemptDraft,
     Hour,
     Outcome,
+    QueryResponse,
     code_version_of_manifests,
     whole_hours,
 )
 
 NOT_UNDERSTOOD = (400, 422)
-"""How servers answer a query that they cannot read."""
+"""The status of a query that the server cannot parse."""
 
 
 class NotWholeHours(WrongUse):
@@ -71,7 +71,7 @@ class NotWholeHours(WrongUse):
 
 
 class HourNotOver(WrongUse):
-    """An hour was asked for before it and its overlap have passed."""
+    """An hour was queried before it and its overlap have passed."""
 
     code = "PULL-002"
 
@@ -96,15 +96,15 @@ def pull_hours(
     client: ThanosClient | None = None,
     memory: PullMemory | None = None,
 ) -> Attempt:
-    """Ask for a window, land what comes, append the attempt, write its runs."""
+    """Query a window, land the responses, append the attempt, write its runs."""
     hours = _askable_hours(cluster, window, clock)
     asked_at = clock.now()
     with connected_to(cluster.thanos.connection, client) as connected:
         connected.refill_budget()
-        asker = Asker(cluster, connected, memory)
-        found = _ask(asker, window, hours, asked_at)
+        runner = QueryRunner(cluster, connected, memory)
+        found = _ask(runner, window, hours, asked_at)
     named = {answer.sha256 for answer in found.answers}
-    repaired = landing.land(body for body in asker.bodies if body.landed.sha256 in named)
+    repaired = landing.land(body for body in runner.bodies if body.landed.sha256 in named)
     draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
     attempt = landing.append_attempt(draft.noting(bodies_repaired=repaired))
     write_runs(home_runs, attempt, found.runs, found.telemetry, cluster.pod_labels)
@@ -152,54 +152,54 @@ def _askable_hours(cluster: ClusterSource, window: Interval, clock: Clock) -> li
 
 @dataclass(slots=True)
 class _Found:
-    """Everything that came of asking, before it becomes hours."""
+    """All responses of an attempt, before they become hours."""
 
     telemetry: DeviceHours
     hour_facts: HourFacts = field(default_factory=dict)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[QueryResponse] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)  # allocation
     facts: dict[str, int] = field(default_factory=dict)
     early_seconds: int = 0  # by the source's own clock, the window is not over for so long
     failing_stores: str = ""
 
     def count(self, hours: Sequence[datetime], interval_seconds: int) -> None:
-        """What follows from the allocation alone, while the telemetry is still on its way."""
+        """Count the facts of the allocation metrics."""
         self.hour_facts = hourly_facts(self.runs, hours, interval_seconds)
-        self.facts.update(look_facts(self.runs))
+        self.facts.update(attempt_facts(self.runs))
 
     @property
     def runs(self) -> list[Runs]:
         return [part.runs for part in self.parts if part.runs is not None]
 
 
-def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetime) -> _Found:
+def _ask(runner: QueryRunner, window: Interval, hours: Sequence[datetime], now: datetime) -> _Found:
     found = _Found(device_hours([], (), window))
-    source_seconds = asker.source_time()
+    source_seconds = runner.source_time()
     if source_seconds is not None:
         found.facts["source_clock_offset_seconds"] = round(source_seconds - now.timestamp())
-        ready_at = _ready_at(asker.source, window).timestamp()
+        ready_at = _ready_at(runner.source, window).timestamp()
         found.early_seconds = max(math.ceil(ready_at - source_seconds), 0)
     if found.early_seconds:
         return found
-    asks = asks_of(asked_entries(asker.source.pod_labels), asker.source.thanos.pins)
-    telemetry = _Telemetry(asker, window)
-    for part in asker.answered(_wanted(asker, asks, window)):
+    asks = group_queries(queried_entries(runner.source.pod_labels), runner.source.thanos.pins)
+    telemetry = _Telemetry(runner, window)
+    for part in runner.answered(_wanted(runner, asks, window)):
         if ":" not in part.ask.name:
             found.parts.append(part)
         else:
             if not telemetry.parts:
-                found.count(hours, asker.source.sampling.sample_interval_seconds)
+                found.count(hours, runner.source.sampling.sample_interval_seconds)
             telemetry.take(part)
-            asker.memory.refuses_unions = telemetry.is_not_understood
+            runner.memory.refuses_unions = telemetry.is_not_understood
     if not telemetry.parts:
-        found.count(hours, asker.source.sampling.sample_interval_seconds)
+        found.count(hours, runner.source.sampling.sample_interval_seconds)
     found.answers = [part.answer for part in found.parts]
-    if asker.memory.refuses_unions:
-        telemetry = _asked_one_by_one(asker, window, found)
+    if runner.memory.refuses_unions:
+        telemetry = _asked_one_by_one(runner, window, found)
     found.telemetry = telemetry.rows()
     found.answers += [part.answer for part in telemetry.parts]
     found.facts["telemetry_asks_failed"] = telemetry.failed_count
-    if stores := asker.stores(window):
+    if stores := runner.stores(window):
         answer, seen = stores
         found.answers.append(answer)
         found.facts |= {"stores": seen.count, "failing_stores": len(seen.failing)}
@@ -207,35 +207,37 @@ def _ask(asker: Asker, window: Interval, hours: Sequence[datetime], now: datetim
     return found
 
 
-def _wanted(asker: Asker, asks: Sequence[Ask], window: Interval) -> Iterator[Question | Evaluated]:
-    """All questions of an attempt; unions only for as long as the server understands them."""
-    yield from asker.questions(asks, window)
-    yield from telemetry_questions(asker, window)
+def _wanted(
+    runner: QueryRunner, asks: Sequence[MetricQuery], window: Interval
+) -> Iterator[RawQuery | FunctionQuery]:
+    """All queries of an attempt; unions only as long as the server understands them."""
+    yield from runner.questions(asks, window)
+    yield from telemetry_queries(runner, window)
 
 
-def telemetry_questions(
-    asker: Asker, window: Interval, functions: Sequence[str] = ()
-) -> Iterator[Evaluated]:
+def telemetry_queries(
+    runner: QueryRunner, window: Interval, functions: Sequence[str] = ()
+) -> Iterator[FunctionQuery]:
     """Unions of device metrics by function, for as long as the server understands them."""
     for group in _groups(TELEMETRY_ENTRIES):
-        if not asker.memory.refuses_unions:
-            yield from _functions(asker, [group], window, functions)
+        if not runner.memory.refuses_unions:
+            yield from _functions(runner, [group], window, functions)
 
 
 class _Telemetry:
-    """The functions of device metrics, read as they come. Never changes an outcome."""
+    """The functions of device metrics, decoded one by one. Never changes an outcome."""
 
-    def __init__(self, asker: Asker, window: Interval) -> None:
+    def __init__(self, runner: QueryRunner, window: Interval) -> None:
         self.parts: list[Part] = []
-        labels = asker.source.thanos.replica_labels
-        self._reading = DeviceReading(labels, window, asker.memory.device_series)
+        labels = runner.source.thanos.replica_labels
+        self._reading = DeviceReading(labels, window, runner.memory.device_series)
         self._nothing = device_hours([], (), window)
         self._is_malformed = False
 
     def take(self, part: Part) -> None:
-        self.parts.append(replace(part, series=()))  # what it says is read, its bytes can go
+        self.parts.append(replace(part, series=()))  # it is decoded, so its bytes can be freed
         try:
-            self._reading.add(function_answer(part.answer.ask, part.series))
+            self._reading.add(function_response(part.answer.ask, part.series))
         except MalformedSeries:
             self._is_malformed = True
 
@@ -250,17 +252,17 @@ class _Telemetry:
         return sum(part.outcome is not Outcome.OK for part in self.parts) + self._is_malformed
 
     def rows(self) -> DeviceHours:
-        """None of them when one answer is not the protocol."""
+        """No rows if one response is invalid."""
         return self._nothing if self._is_malformed else self._reading.rows()
 
 
-def _asked_one_by_one(asker: Asker, window: Interval, found: _Found) -> _Telemetry:
-    """For servers without unions: each metric that there is; or all, when that is not told."""
-    names, answer = asker.metric_names(TELEMETRY_NAMES, window)
+def _asked_one_by_one(runner: QueryRunner, window: Interval, found: _Found) -> _Telemetry:
+    """For servers without unions: each existing metric, or all if the names are unknown."""
+    names, answer = runner.metric_names(TELEMETRY_NAMES, window)
     found.answers += [answer] if answer else []
     entries = [e for e in TELEMETRY_ENTRIES if names is None or e.metric in names]
-    telemetry = _Telemetry(asker, window)
-    for part in asker.answered(_functions(asker, [[entry] for entry in entries], window)):
+    telemetry = _Telemetry(runner, window)
+    for part in runner.answered(_functions(runner, [[entry] for entry in entries], window)):
         telemetry.take(part)
     return telemetry
 
@@ -270,15 +272,15 @@ def _groups(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
 
 
 def _functions(
-    asker: Asker,
+    runner: QueryRunner,
     groups: Sequence[Sequence[Entry]],
     window: Interval,
     functions: Sequence[str] = (),  # () are all
-) -> Iterator[Evaluated]:
+) -> Iterator[FunctionQuery]:
     for group in groups:
-        named = [(entry.metric, asker.selector_of(entry)) for entry in group]
+        named = [(entry.metric, runner.selector_of(entry)) for entry in group]
         for function in functions or group[0].functions:
-            yield Evaluated(function, tuple(named), window)
+            yield FunctionQuery(function, tuple(named), window)
 
 
 def _ready_at(cluster: ClusterSource, window: Interval) -> datetime:

@@ -1,8 +1,8 @@
-"""One question to one server: asked, kept, understood, and split when a limit is in the way.
+"""The queries of one attempt: sent, stored, decoded, and split where a limit is in the way.
 
-Put here: forms of requests, setting bodies aside, what is remembered from answer to answer.
-Not here: which questions there are (`ingestion.metric_catalogue`), how they are made smaller
-(`ingestion.thanos.splitting`), or what all answers say about an hour (`ingestion.thanos.pull`).
+Put here: forms of requests, keeping bodies for landing, and the memory from response to response.
+Not here: the queries (`ingestion.metric_catalogue`), how they are split
+(`ingestion.thanos.splitting`), or the outcome of an hour (`ingestion.thanos.pull`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import msgspec
 from clients.json_text import NOT_JSON
 from domain.interval import Interval
 from ingestion.evidence.landing import PackedBody, packed
-from ingestion.metric_catalogue import Ask, Entry
+from ingestion.metric_catalogue import Entry, MetricQuery
 from ingestion.settings import ClusterSource
-from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.response import Matrix, RawSeries, read_matrix
 from ingestion.thanos.sample_columns import MalformedSeries
-from ingestion.thanos.splitting import Evaluated, Question, Sizes, smaller
+from ingestion.thanos.splitting import FunctionQuery, RawQuery, Sizes, smaller
 from ingestion.thanos.stores import StoresSeen, read_stores
 from ingestion.thanos.telemetry import KnownSeries
 from ingestion.thanos.thanos_client import Reply, ThanosClient
-from warehouse.manifest import Answer, Outcome
+from warehouse.manifest import Outcome, QueryResponse
 
 QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"
@@ -36,14 +36,14 @@ METRIC_NAMES_ASK = "metric_names"
 STORES_ASK = "stores"
 
 COMMON_FORM = {"dedup": "false", "partial_response": "false", "max_source_resolution": "0s"}
-"""Replicas are united here, half an answer is refused, and averages are never taken for samples.
-A plain Prometheus ignores all three."""
+"""Replicas are merged here, a partial response is refused, and averages are never taken for
+samples. A plain Prometheus ignores all three."""
 
 CLOCK_LIMIT = 10**10
 """A source's clock beyond it (the year 2286) is no clock."""
 
 GIVEN_UP_AFTER = 2
-"""Requests in a row without any answer: the server is away or hangs, the rest is not tried."""
+"""Requests in a row without any response: the server is away or hangs, the rest is not tried."""
 
 READ_TRIES_LIMIT = 3
 """A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
@@ -53,11 +53,11 @@ Fetched = tuple[Reply, Matrix, PackedBody | None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The answer to an ask for a part of the window and, where possible, what it says."""
+    """The response to a query for a part of the window, and its runs if it was usable."""
 
-    ask: Ask
+    ask: MetricQuery
     window: Interval
-    answer: Answer
+    answer: QueryResponse
     runs: Runs | None = None
     series: Sequence[RawSeries] = ()  # of telemetry, of which all functions are read together
     limit_hit: bool = False  # no smaller question was left
@@ -69,7 +69,7 @@ class Part:
 
 @dataclass(slots=True)
 class PullMemory:
-    """What one pull may remember for the next one of the same cluster: only speed depends on it."""
+    """The memory of one pull for the next one of the same cluster: only speed depends on it."""
 
     dictionary: SeriesDictionary | None = None
     device_series: KnownSeries = field(default_factory=dict)
@@ -77,8 +77,9 @@ class PullMemory:
     refuses_unions: bool = False
 
 
-class Asker:
-    """Asks for one cluster in one attempt; `bodies` is what came, to be landed by the caller."""
+class QueryRunner:
+    """Sends the queries of one attempt; `bodies` are the received bodies, to be landed by the
+    caller."""
 
     def __init__(
         self,
@@ -95,29 +96,29 @@ class Asker:
         self._dictionary = self.memory.dictionary
         self._silent_in_a_row = 0
 
-    def allocation(self, asks: Iterable[Ask], window: Interval) -> Iterator[Part]:
-        """Raw samples: whole, or in smaller questions where a limit is near or bites."""
+    def allocation(self, asks: Iterable[MetricQuery], window: Interval) -> Iterator[Part]:
+        """Raw samples: whole, or in smaller queries where a limit is near."""
         return self.answered(self.questions(asks, window))
 
-    def questions(self, asks: Iterable[Ask], window: Interval) -> Iterator[Question]:
-        """What is asked about a window, in pieces where a limit is known to be near."""
+    def questions(self, asks: Iterable[MetricQuery], window: Interval) -> Iterator[RawQuery]:
+        """The queries for a window, split where a limit is known to be near."""
         for ask in asks:
-            yield from self.memory.sizes.split(Question(ask, window))
+            yield from self.memory.sizes.split(RawQuery(ask, window))
 
-    def answered(self, wanted: Iterable[Question | Evaluated]) -> Iterator[Part]:
-        """The answers in the order of the questions, one in memory at a time.
+    def answered(self, wanted: Iterable[RawQuery | FunctionQuery]) -> Iterator[Part]:
+        """The responses in the order of the queries, one in memory at a time.
 
-        Questions are taken from `wanted` when it is their turn: what comes of one may decide
-        whether the next one is asked.
+        A query is taken from `wanted` when it is its turn: the response to one may decide whether
+        the next one is sent.
         """
         for one in wanted:
             fetched = self._fetched(one)
-            if isinstance(one, Question):
+            if isinstance(one, RawQuery):
                 yield from self._understood(one, fetched)
             else:
                 yield from self._taken(one, fetched)
 
-    def selector(self, ask: Ask, matcher: str = "") -> str:
+    def selector(self, ask: MetricQuery, matcher: str = "") -> str:
         """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""
         name = f'__name__=~"{"|".join(ask.metrics)}"' if ask.metrics[1:] else ""
         parts = (name, ask.matchers, matcher, self._cluster_matcher)
@@ -125,8 +126,10 @@ class Asker:
         return f"{'' if name else ask.metrics[0]}{{{matchers}}}"
 
     def selector_of(self, entry: Entry) -> str:
-        """The selector of one entry alone, of the exporters that are believed."""
-        return self.selector(Ask("", (entry.metric,), entry.selected(self.source.thanos.pins)))
+        """The selector of one entry, restricted to the pinned exporters."""
+        return self.selector(
+            MetricQuery("", (entry.metric,), entry.selected(self.source.thanos.pins))
+        )
 
     def source_time(self) -> float | None:
         """The server's own clock, in seconds since 1970; None when it does not say."""
@@ -139,9 +142,9 @@ class Asker:
 
     def metric_names(
         self, patterns: Sequence[str], window: Interval, matchers: str = ""
-    ) -> tuple[frozenset[str] | None, Answer | None]:
+    ) -> tuple[frozenset[str] | None, QueryResponse | None]:
         """The metrics of the window whose names match; None when the server does not say."""
-        selector = self.selector(Ask("", tuple(patterns), matchers))
+        selector = self.selector(MetricQuery("", tuple(patterns), matchers))
         form = {
             "match[]": selector,
             "start": _seconds(window.started_at),
@@ -155,8 +158,8 @@ class Asker:
         fetched = (reply, Matrix(Outcome.OK), _packed(reply))
         return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, fetched)
 
-    def stores(self, window: Interval) -> tuple[Answer, StoresSeen] | None:
-        """What the querier says of its stores: landed, and what of it concerns this cluster."""
+    def stores(self, window: Interval) -> tuple[QueryResponse, StoresSeen] | None:
+        """The querier's list of stores: landed, and the part that concerns this cluster."""
         reply = self._client.get(STORES_PATH)
         if reply.failure or reply.status != 200:
             return None
@@ -167,8 +170,8 @@ class Asker:
         fetched = (reply, Matrix(outcome, seen.reason), _packed(reply))
         return self._described(STORES_ASK, "", window, fetched), seen
 
-    def _fetched(self, wanted: Question | Evaluated) -> Fetched:
-        if isinstance(wanted, Evaluated):
+    def _fetched(self, wanted: RawQuery | FunctionQuery) -> Fetched:
+        if isinstance(wanted, FunctionQuery):
             return self._read(RANGE_PATH, {**COMMON_FORM, **wanted.form})
         form = {
             **COMMON_FORM,
@@ -178,7 +181,8 @@ class Asker:
         return self._read(QUERY_PATH, form)
 
     def _read(self, path: str, form: dict[str, str]) -> Fetched:
-        """Ask and read; a body whose JSON ends early in a whole HTTP answer is asked for again."""
+        """Send and read; a body whose JSON ends early in a whole HTTP response is requested
+        again."""
         for _ in range(READ_TRIES_LIMIT):
             reply = self._posted(path, form)
             matrix = read_matrix(reply)
@@ -195,7 +199,7 @@ class Asker:
         self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
         return reply
 
-    def _understood(self, question: Question, fetched: Fetched) -> Iterator[Part]:
+    def _understood(self, question: RawQuery, fetched: Fetched) -> Iterator[Part]:
         matrix = fetched[1]
         if matrix.limit_hit and (pieces := smaller(question)):
             if fetched[0].too_large:
@@ -209,7 +213,7 @@ class Asker:
         answer = self._described(ask.name, query, window, fetched)
         runs = None
         if matrix.usable:
-            look = Look.at(window, self.source.sampling.sample_interval_seconds)
+            look = DecodeWindow.at(window, self.source.sampling.sample_interval_seconds)
             try:
                 runs = decode_runs(matrix.series, self._dictionary, look)
             except MalformedSeries as cause:
@@ -220,8 +224,8 @@ class Asker:
                 self.memory.sizes.learn(question, answer.byte_count, samples)
         yield Part(ask, window, answer, runs)
 
-    def _taken(self, one: Evaluated, fetched: Fetched) -> Iterator[Part]:
-        """Left as it came: the functions of a device are read together."""
+    def _taken(self, one: FunctionQuery, fetched: Fetched) -> Iterator[Part]:
+        """Not decoded yet: the functions of a device are decoded together."""
         if fetched[1].limit_hit and (pieces := one.halves()):
             for piece in pieces:
                 yield from self._taken(piece, self._fetched(piece))
@@ -229,13 +233,15 @@ class Asker:
         answer = self._described(one.ask.name, one.query, one.window, fetched)
         yield Part(one.ask, one.window, answer, None, fetched[1].series, fetched[1].limit_hit)
 
-    def _described(self, name: str, query: str, window: Interval, fetched: Fetched) -> Answer:
-        """Set the body aside to be kept, whatever it says; describe it."""
+    def _described(
+        self, name: str, query: str, window: Interval, fetched: Fetched
+    ) -> QueryResponse:
+        """Keep the body for landing, and describe the response."""
         reply, matrix, body = fetched
         if body is not None:
             self.bodies.append(body)
         landed = body.landed if body is not None else None
-        return Answer(
+        return QueryResponse(
             ask=name,
             query=query,
             status=reply.status,
@@ -249,7 +255,7 @@ class Asker:
             tries=reply.tries,
         )
 
-    def _range_query(self, question: Question) -> str:
+    def _range_query(self, question: RawQuery) -> str:
         seconds = question.window.seconds + 2 * int(self._overlap.total_seconds())
         return f"{self.selector(question.ask, question.matcher)}[{seconds}s]"
 

@@ -1,11 +1,11 @@
-"""Before a close: does the server still count what was landed?
+"""Before a close: compare the server's counts with the landed ones.
 
-Put here: counting again, cheaply, and naming the hours that differ.
-Not here: asking those hours again (`ingestion.thanos.pull`), or whether a difference matters.
+Put here: counting again with few queries, and naming the hours that differ.
+Not here: pulling those hours again (`ingestion.thanos.pull`), or whether a difference matters.
 
 Samples arrive late: a sender's backlog, a block that is uploaded hours later, a store that comes
-back. The server counts its samples per series and hour, and only hours with another sum are asked
-again. The counts are no evidence and are not landed; the new answers are.
+back. The server counts its samples per series and hour, and only hours with another sum are pulled
+again. The counts are no evidence and are not landed; the new responses are.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import msgspec
 from clients.json_text import NOT_JSON
 from domain.interval import HOUR, Interval
 from ingestion.evidence.hour_ledger import HourEntry
-from ingestion.metric_catalogue import rechecked_entries
+from ingestion.metric_catalogue import entries_to_recheck
 from ingestion.settings import ClusterSource
 from ingestion.thanos.outcomes import RAW_SAMPLES
-from ingestion.thanos.query_runner import Asker
+from ingestion.thanos.query_runner import QueryRunner
 from ingestion.thanos.response import REASON_LENGTH_LIMIT
-from ingestion.thanos.splitting import Evaluated
+from ingestion.thanos.splitting import FunctionQuery
 from ingestion.thanos.thanos_client import ThanosClient, connected_to
 from warehouse.manifest import Hour, Outcome, whole_hours
 
@@ -44,14 +44,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """What counting again came to. An unanswered metric says nothing about its hours."""
+    """The result of counting again. A metric without a response says nothing about its hours."""
 
     differences: tuple[Difference, ...]
     unanswered: Mapping[str, str]  # metric: reason
 
     @property
     def hours(self) -> tuple[datetime, ...]:
-        """The hours to be asked again, in order."""
+        """The hours to be pulled again, in order."""
         return tuple(sorted({found.hour_started_at for found in self.differences}))
 
 
@@ -63,10 +63,10 @@ def recheck(
 ) -> Recheck:
     """Compare the server's counts for a window of whole hours with the best landed answers."""
     with connected_to(cluster.thanos.connection, client) as connected:
-        return _compared(Asker(cluster, connected), window, entries)
+        return _compared(QueryRunner(cluster, connected), window, entries)
 
 
-def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> Recheck:
+def _compared(runner: QueryRunner, window: Interval, entries: Sequence[HourEntry]) -> Recheck:
     landed = {
         entry.hour_started_at: entry.best.hour
         for entry in entries
@@ -74,7 +74,7 @@ def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> R
     }
     differences: list[Difference] = []
     unanswered: dict[str, str] = {}
-    for part in asker.answered(_counted_again(asker, window)):
+    for part in runner.answered(_counted_again(runner, window)):
         [metric] = part.ask.metrics
         if part.outcome is not Outcome.OK:
             unanswered[metric] = part.answer.reason
@@ -93,9 +93,9 @@ def _compared(asker: Asker, window: Interval, entries: Sequence[HourEntry]) -> R
     return Recheck(tuple(sorted(differences)), unanswered)
 
 
-def _counted_again(asker: Asker, window: Interval) -> Iterator[Evaluated]:
-    for entry in rechecked_entries():
-        yield Evaluated(COUNTED, ((entry.metric, asker.selector_of(entry)),), window)
+def _counted_again(runner: QueryRunner, window: Interval) -> Iterator[FunctionQuery]:
+    for entry in entries_to_recheck():
+        yield FunctionQuery(COUNTED, ((entry.metric, runner.selector_of(entry)),), window)
 
 
 def _counted(values: Sequence[bytes]) -> dict[int, int]:

@@ -1,8 +1,7 @@
 """The derived files of a landed attempt, made again from its bytes.
 
 Put here: reading an attempt's bodies and decoding them as when they came.
-Not here: asking (`ingestion.thanos.pull`), or which attempts are to be made again
-(`ingestion.rebuild`).
+Not here: queries (`ingestion.thanos.pull`), or which attempts are made again (`ingestion.rebuild`).
 
 Everything that decoding depends on is in the manifest, so a changed setting changes no past hour.
 """
@@ -13,13 +12,18 @@ from pathlib import Path
 
 from domain.errors import EvidenceChanged
 from ingestion.evidence.landing import Landing
-from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.query_runner import METRIC_NAMES_ASK, STORES_ASK
 from ingestion.thanos.response import RawSeries, read_matrix_body
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.sample_columns import MalformedSeries
-from ingestion.thanos.telemetry import DeviceHours, FunctionAnswer, device_hours, function_answer
-from warehouse.manifest import Answer, Attempt, Outcome
+from ingestion.thanos.telemetry import (
+    DeviceHours,
+    FunctionResponse,
+    device_hours,
+    function_response,
+)
+from warehouse.manifest import Attempt, Outcome, QueryResponse
 
 NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
 USABLE = (Outcome.OK, Outcome.WARNED)
@@ -30,7 +34,7 @@ class DecodedOtherwise(EvidenceChanged):
 
     code = "LAND-004"
 
-    def __init__(self, attempt: Attempt, answer: Answer, seen: str) -> None:
+    def __init__(self, attempt: Attempt, answer: QueryResponse, seen: str) -> None:
         super().__init__(
             where=f"attempt {attempt.sequence} of {attempt.cluster_id}, {answer.ask}",
             seen=f"the manifest says {answer.outcome.value}, decoding again says {seen}",
@@ -45,7 +49,7 @@ def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
     replica_labels = attempt.draft.settings.get("replica_labels", ())
     dictionary = SeriesDictionary(replica_labels)
     runs: list[Runs] = []
-    telemetry: list[FunctionAnswer] = []
+    telemetry: list[FunctionResponse] = []
     for answer in attempt.answers:
         if answer.outcome not in USABLE or not answer.sha256:
             continue
@@ -53,16 +57,16 @@ def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
             continue
         series = _series(landing, attempt, answer)
         if ":" in answer.ask:
-            telemetry.append(function_answer(answer.ask, series))
+            telemetry.append(function_response(answer.ask, series))
         elif answer.window is not None:
-            look = Look.at(answer.window, attempt.draft.sampling.sample_interval_seconds)
+            look = DecodeWindow.at(answer.window, attempt.draft.sampling.sample_interval_seconds)
             runs.append(decode_runs(series, dictionary, look))
     rows = _rows(telemetry, replica_labels, attempt)
     write_runs(home_runs, attempt, runs, rows, attempt.draft.settings.get("pod_labels", ()))
 
 
 def _rows(
-    telemetry: list[FunctionAnswer], replica_labels: tuple[str, ...], attempt: Attempt
+    telemetry: list[FunctionResponse], replica_labels: tuple[str, ...], attempt: Attempt
 ) -> DeviceHours:
     try:
         return device_hours(telemetry, replica_labels, attempt.window)
@@ -72,7 +76,7 @@ def _rows(
         )  # as when it came: telemetry that is not the protocol leaves no rows
 
 
-def _series(landing: Landing, attempt: Attempt, answer: Answer) -> list[RawSeries]:
+def _series(landing: Landing, attempt: Attempt, answer: QueryResponse) -> list[RawSeries]:
     matrix = read_matrix_body(landing.read_body(answer.sha256))
     if matrix.outcome is not answer.outcome:
         raise DecodedOtherwise(attempt, answer, f"{matrix.outcome.value} ({matrix.reason})")

@@ -1,4 +1,4 @@
-"""What an answer says: the envelope of the Prometheus HTTP API, and every way in which it is bad.
+"""The envelope of a response of the Prometheus HTTP API, and every way in which it can be bad.
 
 Put here: from a reply to (outcome, reason, warnings, series as raw JSON slices).
 Not here: the samples inside (`ingestion.thanos.decode`), or retries
@@ -64,7 +64,7 @@ _MATRIX = msgspec.json.Decoder(_MatrixEnvelope)
 _ANY = msgspec.json.Decoder(_AnyEnvelope)
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
-# An answer without spaces, as servers write it, has these bytes and those of its series.
+# A response without spaces, as servers write it, has these bytes and those of its series.
 _AROUND = len('{"status":"success","data":{"resultType":"matrix","result":[]}}')
 _ANALYSIS = b',"analysis":{}}}'  # Thanos
 _AROUND_SERIES = len('{"metric":}')
@@ -73,7 +73,7 @@ _VALUES, _HISTOGRAMS = len(',"values":'), len(',"histograms":')
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """An answer that was understood, or the reason why not."""
+    """A decoded response, or the reason why it could not be decoded."""
 
     outcome: Outcome
     reason: str = ""
@@ -93,7 +93,7 @@ def read_matrix(reply: Reply) -> Matrix:
     if reply.cut_short:
         return Matrix(Outcome.TRUNCATED, reply.failure)
     if reply.failure:
-        # What takes too long as a whole may be answered in pieces.
+        # A query that takes too long as a whole may succeed in pieces.
         return Matrix(Outcome.FAILED, reply.failure, limit_hit=reply.timed_out)
     if not reply.content_type.lower().startswith("application/json"):
         kind = reply.content_type[:60] or "no content type"
@@ -188,6 +188,6 @@ def _refusal(reply: Reply) -> Matrix:
 
 
 def _sentence(text: str) -> str:
-    """One bounded line; what a server writes is data and must not break ours."""
+    """One line of limited length: a server's text must not break ours."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= REASON_LENGTH_LIMIT else line[: REASON_LENGTH_LIMIT - 1] + "…"

@@ -25,7 +25,7 @@ Text = bytes | msgspec.Raw
 
 
 class MalformedSeries(ValueError):
-    """A series inside a valid envelope that is not the protocol; names what is wrong."""
+    """A series inside a valid envelope that is not the protocol; the text describes the fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A label set under its stable name: what a series is, whatever answer it came in.
+"""The identity of a series: its label set and its stable name, independent of responses.
 
 Put here: series, and how they are named.
 Not here: their samples (`ingestion.thanos.decode`, `ingestion.thanos.telemetry`), or files
@@ -76,7 +76,7 @@ class LabelSet:
         return cls(before, after, _parts(labels, shared))
 
     def named(self, metric: str) -> Series:
-        """The series of one metric: what `Series.of` says of these labels and that name."""
+        """The series of one metric: the same as `Series.of` for these labels and that name."""
         name = _hashed([(METRIC_NAME, metric)])
         return Series(_named(self.before + name + self.after), metric, *self.parts)
 
@@ -96,7 +96,7 @@ def _hashed(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 
 def _parts(labels: Mapping[str, str], shared: dict[Names, Names]) -> _Parts:
-    """UID, UUID and pod, and what stands beside them."""
+    """UID, UUID, pod, and the names and texts of the other labels."""
     uid = labels.get("uid", "")
     is_uuid = _UUID.fullmatch(uid) is not None
     apart = _POD if is_uuid else _METRIC

@@ -1,6 +1,6 @@
-"""What `gpu-ledger doctor` finds at a sample store: one line per check, with cause and remedy.
+"""The lines of `gpu-ledger doctor` about a sample store, each with cause and remedy.
 
-Put here: whether a cluster can be asked, and whether everything that is relied on is there.
+Put here: access to the store, its clock, intervals and retention.
 Not here: printing, or the checks of the Kubernetes side (`ingestion.kubernetes`).
 
 Nothing is landed: a probe is no evidence.
@@ -16,27 +16,27 @@ import numpy as np
 
 from domain.clock import Clock
 from domain.interval import HOUR, Interval, hour_of
-from ingestion.doctor_lines import ProbeLine, clock_line
-from ingestion.exporter_pins import Speaker
+from ingestion.doctor_lines import DoctorLine, clock_line
+from ingestion.exporter_pins import Exporter
 from ingestion.metric_catalogue import (
     TELEMETRY_ENTRIES,
-    allocation_asks,
-    asked_entries,
-    asks_of,
+    allocation_queries,
+    group_queries,
+    queried_entries,
 )
 from ingestion.settings import ClusterSource
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.exporters_seen import (
-    Heard,
+    SeriesSeen,
+    exporter_lines,
     metric_lines,
     operator_line,
-    speaker_lines,
     telemetry_lines,
 )
-from ingestion.thanos.hour_facts import look_facts
-from ingestion.thanos.pull import telemetry_questions
-from ingestion.thanos.query_runner import Asker, Part
-from ingestion.thanos.telemetry import DeviceReading, function_answer
+from ingestion.thanos.hour_facts import attempt_facts
+from ingestion.thanos.pull import telemetry_queries
+from ingestion.thanos.query_runner import Part, QueryRunner
+from ingestion.thanos.telemetry import DeviceReading, function_response
 from ingestion.thanos.thanos_client import ThanosClient, connected_to
 
 DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+", "amd_gpu_.+")
@@ -46,68 +46,70 @@ COUNT = "count_over_time"
 
 def probe(
     cluster: ClusterSource, clock: Clock, client: ThanosClient | None = None
-) -> list[ProbeLine]:
-    """Look at the last whole hour of a cluster."""
+) -> list[DoctorLine]:
+    """Check the last whole hour of a cluster."""
     now = clock.now()
     overlap = timedelta(seconds=cluster.sampling.sample_interval_seconds)
     ended_at = hour_of(now - overlap)
     window = Interval(ended_at - HOUR, ended_at)
     with connected_to(cluster.thanos.connection, client) as connected:
-        asker = Asker(_replicas_apart(cluster), connected)
-        asks = asks_of(asked_entries(cluster.pod_labels), cluster.thanos.pins)
-        parts = list(asker.allocation(asks, window))
+        runner = QueryRunner(_replicas_apart(cluster), connected)
+        asks = group_queries(queried_entries(cluster.pod_labels), cluster.thanos.pins)
+        parts = list(runner.allocation(asks, window))
         reached = _reached(cluster, parts)
         if not reached.is_fine:
             return [reached]
         runs = [part.runs for part in parts if part.runs is not None]
-        names = _device_metrics(asker, window)
-        devices = list(_device_runs(asker, names, window))
-        heard = Heard([*runs, *devices])
+        names = _device_metrics(runner, window)
+        devices = list(_device_runs(runner, names, window))
+        heard = SeriesSeen([*runs, *devices])
         return [
             reached,
-            *_clock_line(asker, now),
+            *_clock_line(runner, now),
             *metric_lines(cluster, heard),
             *telemetry_lines(names, heard),
             operator_line(names, heard),
-            *speaker_lines(cluster, heard),
+            *exporter_lines(cluster, heard),
             *_sampling_lines(cluster, runs),
             *_cluster_line(runs),
-            *_retention_line(asker, cluster, ended_at),
+            *_retention_line(runner, cluster, ended_at),
         ]
 
 
 def _replicas_apart(cluster: ClusterSource) -> ClusterSource:
-    """Each replica as a series of its own: united, two of them look sampled twice as often."""
+    """Each replica as a series of its own: merged, two of them look sampled twice as often."""
     return replace(cluster, thanos=replace(cluster.thanos, replica_labels=()))
 
 
-def _device_metrics(asker: Asker, window: Interval) -> frozenset[str]:
+def _device_metrics(runner: QueryRunner, window: Interval) -> frozenset[str]:
     """The metrics of devices that the window has; counted, where no proxy lets names be asked."""
-    pins = asker.source.thanos.pins.matchers(Speaker.DEVICES, tells_namespaces=False)
-    names, _ = asker.metric_names(DEVICE_METRICS, window, pins)
+    pins = runner.source.thanos.pins.matchers(Exporter.DEVICES, is_of_pods=False)
+    names, _ = runner.metric_names(DEVICE_METRICS, window, pins)
     if names is not None:
         return names
-    counts = telemetry_questions(asker, window, (COUNT,))
+    counts = telemetry_queries(runner, window, (COUNT,))
     told = DeviceReading((), window)
-    for part in asker.answered(counts):
-        told.add(function_answer(part.answer.ask, part.series))
+    for part in runner.answered(counts):
+        told.add(function_response(part.answer.ask, part.series))
     return frozenset(one.metric for one in told.rows().series)
 
 
-def _device_runs(asker: Asker, names: Collection[str], window: Interval) -> Iterator[Runs]:
-    """One metric of each vendor's devices, to see who says it."""
+def _device_runs(runner: QueryRunner, names: Collection[str], window: Interval) -> Iterator[Runs]:
+    """One metric of each vendor's devices, to see which exporter writes it."""
     told = [entry for entry in TELEMETRY_ENTRIES if entry.metric in names]
     chosen = {entry.metric.partition("_")[0]: entry for entry in reversed(told)}
-    for part in asker.allocation(asks_of(chosen.values(), asker.source.thanos.pins), window):
+    for part in runner.allocation(
+        group_queries(chosen.values(), runner.source.thanos.pins), window
+    ):
         if part.runs is not None:
             yield part.runs
 
 
-def _reached(cluster: ClusterSource, parts: Sequence[Part]) -> ProbeLine:
+def _reached(cluster: ClusterSource, parts: Sequence[Part]) -> DoctorLine:
     bad = [part for part in parts if part.runs is None]
     where = f"{cluster.thanos.name} answers"
     if not bad:
-        return ProbeLine(where, True, f"{len(parts)} questions answered")
+        return DoctorLine(where, True, f"{len(parts)} questions answered")
     answer = bad[0].answer
     if answer.status in (401, 403):
         remedy = "give its user the view of this cluster's metrics, or renew token_file"
@@ -115,17 +117,17 @@ def _reached(cluster: ClusterSource, parts: Sequence[Part]) -> ProbeLine:
         remedy = "check url, proxy, ca_file and network policies"
     else:
         remedy = "check that url is the address without /api/v1"
-    return ProbeLine(where, False, f"{len(bad)} of {len(parts)} failed: {answer.reason}", remedy)
+    return DoctorLine(where, False, f"{len(bad)} of {len(parts)} failed: {answer.reason}", remedy)
 
 
-def _clock_line(asker: Asker, now: datetime) -> Iterator[ProbeLine]:
-    seconds = asker.source_time()
+def _clock_line(runner: QueryRunner, now: datetime) -> Iterator[DoctorLine]:
+    seconds = runner.source_time()
     if seconds is not None:
         yield clock_line(seconds, now.timestamp())
 
 
-def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[ProbeLine]:
-    """The interval at which samples really come, and replicas that nobody named."""
+def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[DoctorLine]:
+    """The actual sampling interval, and replica labels that are not configured."""
     decided = cluster.sampling.sample_interval_seconds
     gaps = sorted(gap for part in runs for gap in _distances(part))
     if gaps:
@@ -135,7 +137,7 @@ def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[Pr
             if seen < decided
             else "every sample looks like a hole so far"
         )
-        yield ProbeLine(
+        yield DoctorLine(
             "sampling interval",
             decided / 1.5 <= seen <= decided * 1.5,
             f"samples of one replica come every {seen:.0f} s, "
@@ -144,7 +146,7 @@ def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[Pr
         )
     unnamed = _unnamed_replica_labels(cluster, runs)
     if unnamed:
-        yield ProbeLine(
+        yield DoctorLine(
             "replica labels",
             False,
             f"{', '.join(unnamed)} tells copies apart and is not in replica_labels",
@@ -179,27 +181,27 @@ def _unnamed_replica_labels(cluster: ClusterSource, runs: Sequence[Runs]) -> lis
 
 
 def _retention_line(
-    asker: Asker, cluster: ClusterSource, ended_at: datetime
-) -> Iterator[ProbeLine]:
+    runner: QueryRunner, cluster: ClusterSource, ended_at: datetime
+) -> Iterator[DoctorLine]:
     """Whether the oldest hour that may still be asked for is there; a young cluster has none."""
     days = cluster.thanos.raw_retention_days
     oldest = ended_at - timedelta(days=days - 1)
     month = ended_at - timedelta(days=35)
-    health = [ask for ask in allocation_asks() if ask.metrics == ("up",)]
+    health = [ask for ask in allocation_queries() if ask.metrics == ("up",)]
     for instant, is_needed in ((month, True), (oldest, False)):
-        [part] = list(asker.allocation(health, Interval(instant - HOUR, instant)))
+        [part] = list(runner.allocation(health, Interval(instant - HOUR, instant)))
         there = part.runs is not None and len(part.runs) > 0
         if there or is_needed:
             age = (ended_at - instant).days
             seen = f"samples of {age} days ago are {'there' if there else 'not there'}"
             remedy = "a month that is closed late cannot be asked again: keep raw samples longer"
-            yield ProbeLine(f"raw samples, {age} days", there, seen, remedy)
+            yield DoctorLine(f"raw samples, {age} days", there, seen, remedy)
 
 
-def _cluster_line(runs: Sequence[Runs]) -> Iterator[ProbeLine]:
+def _cluster_line(runs: Sequence[Runs]) -> Iterator[DoctorLine]:
     """One clusterID, whatever its name: a matcher that selects two clusters merges their bills."""
-    count = look_facts(runs).get("clusters_in_the_answer", 1)
-    yield ProbeLine(
+    count = attempt_facts(runs).get("clusters_in_the_answer", 1)
+    yield DoctorLine(
         "one cluster",
         count == 1,
         f"the series name {count} clusters" if count > 1 else "the series name one",

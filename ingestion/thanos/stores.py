@@ -1,7 +1,7 @@
 """The stores behind a querier: which of them may hold a cluster's series, and which of those fail.
 
 Put here: reading `/api/v1/stores`.
-Not here: asking for it (`ingestion.thanos.query_runner`), or what follows when a store is gone
+Not here: requesting the list (`ingestion.thanos.query_runner`), or the outcome when a store is gone
 (`ingestion.thanos.outcomes`).
 
 A querier has the stores of all clusters. Each says by its label sets whose series it has; one that
@@ -53,7 +53,8 @@ class StoresSeen:
 
 
 def read_stores(body: bytes, cluster_matcher: str) -> StoresSeen | None:
-    """What an answer says, for the cluster that these matchers select; None when it is not one."""
+    """The stores of the cluster that these matchers select; None if the body is no list of
+    stores."""
     try:
         groups = _STORES.decode(body).data
     except NOT_JSON:

@@ -1,13 +1,13 @@
 """Device telemetry by the hour: average, maximum and count, computed by the server.
 
-Put here: the question per metric and function, and its answers united into one row per device-hour.
-Not here: allocation, which is never asked as a function (`ingestion.thanos.pull`).
+Put here: the query per metric and function, and its responses merged into one row per device-hour.
+Not here: allocation, which is never queried as a function (`ingestion.thanos.pull`).
 
 A function of several metrics, `avg_over_time({__name__=~"a|b"}[1h])`, is refused by every server,
-because it drops the names that told them apart. So each metric gets its name back as a label, and
-several are asked as one union; a server that does not know unions is asked one by one. The step is
-an hour on whole hours, and `offset 1ms` makes a range mean `[h, h+1)` on servers whose ranges are
-closed as well as on those whose ranges are left-open.
+because it drops the names of the metrics. So each metric gets its name back as a label, and several
+are queried as one union; a server without unions gets one query per metric. The step is an hour on
+whole hours, and `offset 1ms` makes a range mean `[h, h+1)` on servers whose ranges are closed as
+well as on those whose ranges are left-open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ingestion.thanos.sample_columns import MalformedSeries, decode_texts
 from ingestion.thanos.series import LabelSet, Names, Series
 
 METRIC_LABEL = "gpu_ledger_metric"
-"""Carries a metric's name through a union; never part of what is stored."""
+"""Carries a metric's name through a union; never stored."""
 
 FUNCTIONS = ("avg_over_time", "max_over_time", "count_over_time")
 
@@ -63,7 +63,7 @@ class DeviceHour:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHours:
-    """Rows of device-hours as columns; what is not a number is none."""
+    """Rows of device-hours as columns; a missing number is NaN."""
 
     series: list[Series]
     series_index: NDArray[np.int64]
@@ -89,7 +89,7 @@ class DeviceHours:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Device-hours by what they measure: one name and unit for all exporters and versions.
+    """Device-hours by reading: one name and unit for all exporters and versions.
 
     A row without a reading ("") measures nothing that facts know, and keeps its value as it came.
     """
@@ -125,7 +125,7 @@ def _reading_of(series: Series) -> tuple[str, float, float]:
 def _is_part_of_card(series: Series) -> bool:
     """A MIG instance, or a partition of an AMD card other than the first.
 
-    What such a device cannot measure is 0 with some exporters, and absent with others.
+    A reading that such a device cannot give is 0 with some exporters, and absent with others.
     """
     return bool(series.text("GPU_I_ID")) or series.text("gpu_partition_id") not in ("", "0")
 
@@ -140,7 +140,7 @@ def telemetry_query(function: str, selectors: Mapping[str, str], of_union: bool 
     )
 
 
-def ask_name(function: str, metrics: Sequence[str], of_union: bool = False) -> str:
+def query_name(function: str, metrics: Sequence[str], of_union: bool = False) -> str:
     """`METRIC:function`; a union is `*:function`, as its metrics are named by their labels."""
     return f"{metrics[0] if len(metrics) == 1 and not of_union else UNION}:{function}"
 
@@ -156,27 +156,27 @@ def range_form(query: str, window: Interval) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionAnswer:
-    """The answer to one function: of one metric, or ("") of several, named by their label."""
+class FunctionResponse:
+    """The response to one function: of one metric, or ("") of several, named by their label."""
 
     metric: str
     function: str
     series: Sequence[RawSeries]
 
 
-def function_answer(ask: str, series: Sequence[RawSeries]) -> FunctionAnswer:
-    """The answer to an ask, told by the ask's name."""
+def function_response(ask: str, series: Sequence[RawSeries]) -> FunctionResponse:
+    """The response to a query, by the query's name."""
     metric, _, function = ask.partition(":")
-    return FunctionAnswer("" if metric == UNION else metric, function, series)
+    return FunctionResponse("" if metric == UNION else metric, function, series)
 
 
 def device_hours(
-    answers: Iterable[FunctionAnswer],
+    answers: Iterable[FunctionResponse],
     replica_labels: Iterable[str],
     window: Interval,
     known: KnownSeries | None = None,
 ) -> DeviceHours:
-    """Rows for the hours of the window. Of replicas the one with most samples speaks."""
+    """Rows for the hours of the window. Of replicas the one with most samples counts."""
     reading = DeviceReading(replica_labels, window, known)
     for answer in answers:
         reading.add(answer)
@@ -184,7 +184,7 @@ def device_hours(
 
 
 class DeviceReading:
-    """Reads the answers to functions one after the other, while others are on their way.
+    """Decodes the responses to functions one after the other.
 
     The three functions have the same label sets, and so has the next hour: `known` remembers them.
     """
@@ -205,8 +205,8 @@ class DeviceReading:
         self._hour_count = window.seconds // 3600
         self._read: list[_Read] = []
 
-    def add(self, answer: FunctionAnswer) -> None:
-        """Raises MalformedSeries; what was read before it stays."""
+    def add(self, answer: FunctionResponse) -> None:
+        """Raises MalformedSeries; earlier responses stay."""
         numbers = []
         for raw in answer.series:
             name = (answer.metric, bytes(raw.metric))
@@ -231,7 +231,7 @@ class DeviceReading:
             self._read.append(_Read(answer.function, of_replica, places[inside], values))
 
     def rows(self) -> DeviceHours:
-        """What all answers together say."""
+        """The rows of all responses together."""
         by_series: dict[str, list[int]] = {}
         for _, replica in sorted(self._replicas.items(), key=lambda item: item[0][1]):
             by_series.setdefault(self._series[replica].series_id, []).append(replica)
@@ -260,7 +260,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """What the functions gave, by replica and hour; not a number where they gave none."""
+    """The values of the functions, by replica and hour; NaN where there is none."""
 
     is_there: NDArray[np.bool_]
     by_function: dict[str, NDArray[np.float64]]
@@ -271,7 +271,7 @@ def _united(
 ) -> DeviceHours:
     """The hours of every series: first replicas of all of them, then second ones, and so on.
 
-    Of those with the same count the one whose labels come last speaks.
+    Of replicas with the same count the one whose labels come last counts.
     """
     shape = (len(groups), cells.is_there.shape[1])
     count, average, maximum = np.full(shape, -1.0), np.full(shape, np.nan), np.full(shape, np.nan)
@@ -325,7 +325,7 @@ class _Learned:
 
 
 def _named_within(raw: bytes) -> tuple[str, bytes]:
-    """A metric's name as a union carries it, and the rest, by which labels are told apart."""
+    """A metric's name as a union carries it, and the rest of the labels."""
     before, mark, after = raw.partition(_MARK)
     name, end, rest = after.partition(b'"')
     if not mark or not end or b"\\" in name or not name.isascii():

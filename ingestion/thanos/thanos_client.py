@@ -1,11 +1,11 @@
-"""The edge to a Prometheus-compatible server: one request, retried within a budget, as bytes.
+"""A client for one Prometheus-compatible server: one request, retried within a budget, as bytes.
 
 Put here: connections, credentials, compression, sizes, retries.
-Not here: what an answer says (`ingestion.thanos.response`), or which questions there are
+Not here: the content of a response (`ingestion.thanos.response`), or the queries
 (`ingestion.metric_catalogue`).
 
-Nothing is raised for a bad answer: a `Reply` says what came; a failed asking is evidence too.
-Tokens are read from their file for every request, and never become part of a reply.
+No error is raised for a bad response: a `Reply` describes it, because a failed query is evidence,
+too. Tokens are read from their file for every request, and never become part of a reply.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from urllib.parse import urlencode
 import httpx
 
 from clients.credentials import make_tls_context, read_token
-from clients.http_transport import transport_to
+from clients.http_transport import make_transport
 from clients.redaction import Secret, secret_of
 from ingestion.settings import Connection
 
 TRIES_LIMIT = 5
-"""A restart of a querier takes seconds; what five tries over two minutes do not reach is away."""
+"""A restart of a querier takes seconds; a server that five tries over two minutes do not reach
+is away."""
 
 WAIT_BUDGET_SECONDS = 120.0
-"""All waiting between tries of one attempt; the hour is asked again later anyway."""
+"""All waiting between tries of one attempt; the hour is pulled again later."""
 
 FIRST_WAIT_SECONDS = 1.0
 WAIT_LIMIT_SECONDS = 30.0
@@ -44,15 +45,15 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 """A host that accepts no connection in this time is away, however long queries may take."""
 
 ANSWER_BYTES_LIMIT = 96 << 20
-"""96 MiB unpacked: with one such at a time, and what is decoded of it, a pull stays under 300 MiB;
-larger asks are split."""
+"""96 MiB uncompressed: one such response and its decoded form stay under the memory limit of a
+pull; larger queries are split."""
 
 REQUESTS_LIMIT = 2_000
 """Requests of one attempt, repeated ones included. A day of a cluster takes about twenty; a server
 that refuses every query as too large would be sent more than ten thousand."""
 
 TOO_LARGE_LIMIT = 64
-"""Answers of one attempt that were larger than is read. Each query learns its size within six."""
+"""Responses of one attempt that were larger than is read. Each query learns its size within six."""
 
 SECONDS_LIMIT = 1_800.0
 """Time of one attempt. Hours that it leaves out are pulled again by the next one."""
@@ -66,7 +67,7 @@ RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `failure` is "" when a whole HTTP answer came, of whatever status."""
+    """The response to one request. `failure` is "" for a whole HTTP response of any status."""
 
     status: int
     content_type: str
@@ -88,7 +89,7 @@ class Reply:
 
 
 class ThanosClient:
-    """Asks one server. Safe to use from several threads."""
+    """One server. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -108,8 +109,9 @@ class ThanosClient:
             connection.timeout_seconds,
             connect=min(CONNECT_TIMEOUT_SECONDS, connection.timeout_seconds),
         ).as_dict()
-        # Below all that follows redirects: one leads to a login page, and would carry the token.
-        self._transport = transport or transport_to(
+        # Redirects are not followed: one leads to a login page, and would carry the token to
+        # another host.
+        self._transport = transport or make_transport(
             connection.url, connection.proxy, _tls(connection)
         )
 
@@ -130,7 +132,7 @@ class ThanosClient:
             self._deadline = time.monotonic() + SECONDS_LIMIT
 
     def post(self, path: str, form: Mapping[str, str]) -> Reply:
-        """Ask by POST: queries are longer than some proxies allow an URL to be."""
+        """MetricQuery by POST: queries are longer than some proxies allow an URL to be."""
         for attempt in range(1, TRIES_LIMIT + 1):
             reply = replace(self._once("POST", path, form), tries=attempt)
             if not reply.worth_another_try or attempt == TRIES_LIMIT:
@@ -142,7 +144,7 @@ class ThanosClient:
         return reply
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Reply:
-        """Ask once by GET, for what is good to have and not missed."""
+        """Send one GET, for a response that is not essential."""
         return self._once("GET", path, parameters or {})
 
     def _spend(self, seconds: float) -> bool:
@@ -174,13 +176,13 @@ class ThanosClient:
                 return _without_secret(self._read(response, secret), secret)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as cause:
             seen = f"not connected: {cause}"
-            return Reply(0, "", b"", failure=secret.taken_out_of(seen), not_connected=True)
+            return Reply(0, "", b"", failure=secret.redact(seen), not_connected=True)
         except httpx.TimeoutException as cause:
             seen = f"timed out ({type(cause).__name__})"
             return Reply(0, "", b"", failure=seen, timed_out=True)
         except httpx.TransportError as cause:
             seen = f"cut off: {cause}"
-            return Reply(0, "", b"", failure=secret.taken_out_of(seen), cut_short=True)
+            return Reply(0, "", b"", failure=secret.redact(seen), cut_short=True)
 
     def _request(
         self, method: str, path: str, form: Mapping[str, str], token: str
@@ -210,10 +212,10 @@ class ThanosClient:
         )
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() not in ("identity", "gzip", ""):
-            seen = secret.taken_out_of(encoding)[:40]
+            seen = secret.redact(encoding)[:40]
             return replace(reply, failure=f"an encoding that was not asked for: {seen}")
         unpacked = _Unpacked(encoding.lower() == "gzip", self._answer_bytes_limit)
-        # httpx limits the silence between two chunks; a trickle could go on for ever.
+        # httpx limits the silence between two chunks; a slow trickle could go on for ever.
         deadline = time.monotonic() + self._connection.timeout_seconds
         try:
             for chunk in cast(httpx.SyncByteStream, response.stream):
@@ -230,7 +232,7 @@ class ThanosClient:
             seen = f"timed out ({type(cause).__name__}) in the body"
             return replace(reply, failure=seen, timed_out=True)
         except httpx.TransportError as cause:
-            seen = secret.taken_out_of(f"cut off: {cause}")
+            seen = secret.redact(f"cut off: {cause}")
             return replace(reply, body=unpacked.body, failure=seen, cut_short=True)
         except zlib.error as cause:
             return replace(reply, body=unpacked.body, failure=f"not gzip: {cause}", cut_short=True)
@@ -283,7 +285,7 @@ class _Unpacked:
 
 
 def _without_secret(reply: Reply, secret: Secret) -> Reply:
-    """Drop an answer that repeats our token, as a debugging page of a proxy may do."""
+    """Drop a response that repeats our token, as a debugging page of a proxy may do."""
     if not secret.is_in(reply.body) and not secret.is_in(reply.content_type):
         return reply
     seen = f"status {reply.status} with an answer that repeats our token; it was dropped"
@@ -319,7 +321,7 @@ def _retry_after(headers: httpx.Headers) -> float | None:
 
 
 def _is_here(connection: Connection) -> bool:
-    """On this machine there is no line to save, and gzip costs more than what it carries."""
+    """On this machine gzip costs more time than the transfer."""
     return httpx.URL(connection.url).host in _HERE and not connection.proxy
 
 

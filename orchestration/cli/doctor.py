@@ -19,7 +19,7 @@ from clients.kubernetes import KubernetesClient
 from domain.decisions import Cluster, Source
 from domain.errors import LedgerError
 from domain.interval import HOUR
-from ingestion.doctor_lines import ProbeLine
+from ingestion.doctor_lines import DoctorLine
 from ingestion.kubernetes.api_server_probe import probe as probe_journal
 from ingestion.thanos.store_probe import probe as probe_samples
 from orchestration.cli.output import Progress, Row, emit, home_option, output_option, progress
@@ -130,25 +130,25 @@ def portal_examined(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:
     return rows
 
 
-def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[ProbeLine]:
+def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[DoctorLine]:
     del opened, name
     with closing(KubernetesClient(read_kubeconfig(kubeconfig))) as client:
         missing = missing_rights(client)
     seen = f"its account may not {' and '.join(missing)}" if missing else "its account may"
     remedy = "bind the account to the ClusterRole system:auth-delegator, as in deploy/portal"
-    return [ProbeLine("may review callers", not missing, seen, remedy)]
+    return [DoctorLine("may review callers", not missing, seen, remedy)]
 
 
-def _facts(opened: OpenHome) -> list[ProbeLine]:
+def _facts(opened: OpenHome) -> list[DoctorLine]:
     there, counted = periods_in(opened.home), switched_periods(opened.home)
     lines = []
     for name in sorted({*there, *counted, *opened.record.closed_periods()}):
         problem = _problem_of(opened, name, is_there=name in there, was_counted=name in counted)
         if problem:
             remedy = f"gpu-ledger refresh --period {name}"
-            lines.append(ProbeLine(FACTS, False, f"{name}: {problem}", remedy))
+            lines.append(DoctorLine(FACTS, False, f"{name}: {problem}", remedy))
     fine = f"{len(there)} periods, each with the facts that were built last"
-    return lines or [ProbeLine(FACTS, True, fine)]
+    return lines or [DoctorLine(FACTS, True, fine)]
 
 
 def _problem_of(opened: OpenHome, period: str, *, is_there: bool, was_counted: bool) -> str:
@@ -164,36 +164,36 @@ def _problem_of(opened: OpenHome, period: str, *, is_there: bool, was_counted: b
     return ""
 
 
-def _remedy(line: ProbeLine) -> str:
+def _remedy(line: DoctorLine) -> str:
     return "" if line.is_fine else line.remedy
 
 
 def _lines(
-    check: Callable[[OpenHome, str], list[ProbeLine]], opened: OpenHome, cluster_id: str
-) -> list[ProbeLine]:
+    check: Callable[[OpenHome, str], list[DoctorLine]], opened: OpenHome, cluster_id: str
+) -> list[DoctorLine]:
     """The lines of a check; an error that prevents the check is a line, too."""
     try:
         return check(opened, cluster_id)
     except LedgerError as error:
-        return [ProbeLine("can be queried", False, f"{error.where}: {error.seen}", error.remedy)]
+        return [DoctorLine("can be queried", False, f"{error.where}: {error.seen}", error.remedy)]
 
 
-def _samples(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
+def _samples(opened: OpenHome, cluster_id: str) -> list[DoctorLine]:
     source = opened.thanos_source(cluster_id, opened.clock.now())
     if source is None:
         seen = f"config.toml has no thanos in [clusters.{cluster_id}]"
         remedy = "name one of the [thanos.…] there, or take samples out of decisions/clusters.csv"
-        return [ProbeLine("is configured", False, seen, remedy)]
+        return [DoctorLine("is configured", False, seen, remedy)]
     return probe_samples(source, opened.clock)
 
 
-def _journal(opened: OpenHome, cluster_id: str) -> list[ProbeLine]:
+def _journal(opened: OpenHome, cluster_id: str) -> list[DoctorLine]:
 
     with closing(client_of(opened, cluster_id)) as client:
         return probe_journal(cluster_id, client, opened.spool(cluster_id), opened.clock)
 
 
-def _newest_hour(opened: OpenHome, cluster_id: str, source: Source) -> ProbeLine:
+def _newest_hour(opened: OpenHome, cluster_id: str, source: Source) -> DoctorLine:
     """The age of the newest evidence, compared with the freshness of its dbt source."""
     source_odd, source_wrong = source_freshness(SOURCES[source.value])
     attempts = list(opened.landing.latest_attempts(cluster_id, source, limit=LATEST))
@@ -201,13 +201,13 @@ def _newest_hour(opened: OpenHome, cluster_id: str, source: Source) -> ProbeLine
     remedy = "gpu-ledger pull; with `gpu-ledger up` Dagster pulls every hour"
     if not whole:
         seen = f"none of the last {len(attempts)} attempts has a complete hour"
-        return ProbeLine(
+        return DoctorLine(
             FRESH, not attempts, seen if attempts else "no attempt was made yet", remedy
         )
     age = opened.clock.now() - max(whole) - HOUR
     seen = f"the newest complete hour ended {age // HOUR} h ago"
     limits = f"a warning after {source_odd // HOUR} h, an error after {source_wrong // HOUR} h"
-    return ProbeLine(FRESH, age <= source_wrong, f"{seen}; {limits}", remedy)
+    return DoctorLine(FRESH, age <= source_wrong, f"{seen}; {limits}", remedy)
 
 
 LATEST = 100
@@ -216,7 +216,7 @@ LATEST = 100
 SOURCES = {"thanos": "thanos_runs", "kubernetes": "kubernetes_coverage"}
 """The dbt source that declares the freshness of each source."""
 
-CHECKS: dict[str, Callable[[OpenHome, str], list[ProbeLine]]] = {
+CHECKS: dict[str, Callable[[OpenHome, str], list[DoctorLine]]] = {
     "thanos": _samples,
     "kubernetes": _journal,
 }

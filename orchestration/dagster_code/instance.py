@@ -182,7 +182,7 @@ def require_database(url: str) -> None:
     except (SQLAlchemyError, ImportError, ValueError) as cause:
         # SQLAlchemy adds links to its documentation to the driver's message.
         text = str(cause.orig if isinstance(cause, DBAPIError) else cause)
-        seen = secret_of(str(parsed.password or "")).taken_out_of(" ".join(text.split()))
+        seen = secret_of(str(parsed.password or "")).redact(" ".join(text.split()))
         raise DatabaseUnreachable(where, f"no connection: {seen}"[:SEEN_LIMIT]) from None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.prose import PERSONS_LIMIT, WHAT_LIMIT, count, files_of, texts_of
 
-PLAIN = ("fake_gpu", "idle_pruner", "orchestration")
+PLAIN = ("clients", "fake_gpu", "idle_pruner", "ingestion", "orchestration", "warehouse")
 """The packages that keep the limits; a package joins once its text is rewritten."""
 
 

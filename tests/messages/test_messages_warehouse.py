@@ -27,7 +27,7 @@ from warehouse import dbt_run, project
 from warehouse.about import About
 from warehouse.build import SealedFacts, build_period
 from warehouse.connection import WarehouseInUse, connect
-from warehouse.derived_files import alone_with
+from warehouse.derived_files import lock_derived_files
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.publish import publish
@@ -111,7 +111,7 @@ def differs(folder: Path) -> None:
 
 
 def in_use(folder: Path) -> None:
-    with alone_with(folder / "runs"), alone_with(folder / "runs", wait_seconds=0.0):
+    with lock_derived_files(folder / "runs"), lock_derived_files(folder / "runs", wait_seconds=0.0):
         pass
 
 

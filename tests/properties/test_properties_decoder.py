@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.identity import sha256
-from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.response import read_matrix_body
 from ingestion.thanos.sample_columns import MalformedSeries, decode_texts
 from ingestion.thanos.series import series_name
@@ -25,7 +25,7 @@ OVERLAP_MS = 30_000
 REPLICA = "replica"
 
 
-def naive_runs(body: bytes, look: Look) -> set[tuple[Any, ...]]:
+def naive_runs(body: bytes, look: DecodeWindow) -> set[tuple[Any, ...]]:
     """json.loads, dictionaries and loops: slow, and readable enough to be believed."""
     samples: dict[str, set[tuple[int, str]]] = {}
     for series in json.loads(body)["data"]["result"]:
@@ -33,7 +33,7 @@ def naive_runs(body: bytes, look: Look) -> set[tuple[Any, ...]]:
         name = json.dumps(labels, sort_keys=True)
         for seconds, value in series.get("values", []):
             millis = round(seconds * 1000)
-            if look.asked_from_ms <= millis <= look.asked_until_ms:
+            if look.queried_from_ms <= millis <= look.queried_until_ms:
                 samples.setdefault(name, set()).add((millis, value))
     runs: set[tuple[Any, ...]] = set()
     for name, points in samples.items():
@@ -60,11 +60,11 @@ def neighbour(millis: int, hour: int, own: int) -> int:
     return millis if hour - OVERLAP_MS <= millis <= hour + HOUR_MS + OVERLAP_MS else own
 
 
-def goes_on(left: tuple[int, str], right: tuple[int, str], look: Look) -> bool:
-    return left[1] == right[1] and right[0] - left[0] <= look.hole_ms
+def goes_on(left: tuple[int, str], right: tuple[int, str], look: DecodeWindow) -> bool:
+    return left[1] == right[1] and right[0] - left[0] <= look.gap_ms
 
 
-def breaks(left: tuple[int, str], right: tuple[int, str], look: Look) -> bool:
+def breaks(left: tuple[int, str], right: tuple[int, str], look: DecodeWindow) -> bool:
     return not goes_on(left, right, look) or left[0] // HOUR_MS != right[0] // HOUR_MS
 
 
@@ -116,7 +116,7 @@ def answers(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-look = Look(
+look = DecodeWindow(
     START_MS, START_MS + 2 * HOUR_MS, 45_000, START_MS - 30_000, START_MS + 2 * HOUR_MS + 30_000
 )
 

@@ -29,7 +29,7 @@ from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, START, TEN, Form, Server, matrix
-from warehouse.manifest import Answer, Attempt, AttemptDraft, Hour, Outcome, Sampling
+from warehouse.manifest import Attempt, AttemptDraft, Hour, Outcome, QueryResponse, Sampling
 from warehouse.store import FolderStore
 
 texts = st.text(max_size=40)
@@ -39,7 +39,7 @@ instants = st.integers(0, 10**6).map(lambda second: TEN + timedelta(seconds=seco
 hexes = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 answers = st.builds(
-    Answer,
+    QueryResponse,
     ask=texts,
     query=texts,
     status=st.integers(0, 599),

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ingestion.exporter_pins import Speaker
+from ingestion.exporter_pins import Exporter
 from ingestion.settings import load_settings, parse_settings
 from tests.how_to import CLUSTER_ID, FENCED, blocks, commands_in, of, typed
 from tests.written_pages import DOCS
@@ -91,7 +91,7 @@ def test_a_hub_gets_its_manifests_and_the_ledger_its_settings(tmp_path: Path) ->
     config.write_text(config.read_text() + "".join(of(HUB, "toml")))
     thanos = load_settings(config).cluster(CLUSTER_ID).thanos
     assert thanos is not None
-    assert all(thanos.pins.of(speaker) for speaker in Speaker if speaker)
+    assert all(thanos.pins.of(exporter) for exporter in Exporter if exporter)
     # Nothing is measured yet, and that is a ✗ of its own: the doctor ends with 1.
     where = {"GPU_LEDGER_HOME": "my-ledger"}
     typed(tmp_path, f"{doctor.strip()} || test $? = 1", where)

@@ -21,7 +21,7 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
-from ingestion.doctor_lines import ProbeLine
+from ingestion.doctor_lines import DoctorLine
 from ingestion.evidence.hour_ledger import (
     DOWN_SAMPLED,
     INCOMPLETE_PODS,
@@ -98,7 +98,7 @@ class Faulty:
         runs = self.home / "runs"
         return pull_hours(self.source, window, self.landing, runs, clock, self.client())
 
-    def wrong(self) -> dict[str, ProbeLine]:
+    def wrong(self) -> dict[str, DoctorLine]:
         """What the doctor finds not fine."""
         lines = probe(self.source, self.running.clock, self.client())
         return {line.check: line for line in lines if not line.is_fine}

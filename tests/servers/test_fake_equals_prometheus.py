@@ -20,11 +20,11 @@ from ingestion.metric_catalogue import (
     ALLOCATION_ENTRIES,
     CATALOGUE,
     TELEMETRY_ENTRIES,
-    Ask,
-    allocation_asks,
+    MetricQuery,
+    allocation_queries,
 )
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.query_runner import Asker
+from ingestion.thanos.query_runner import QueryRunner
 from ingestion.thanos.telemetry import (
     FUNCTIONS,
     METRIC_LABEL,
@@ -48,15 +48,18 @@ ASKED = Matcher("__name__", "=~", "|".join(entry.metric for entry in CATALOGUE))
 ASKS = {
     ",".join(ask.metrics): ask
     for ask in (
-        *allocation_asks(),
-        *(Ask(entry.metric, (entry.metric,), entry.matchers) for entry in ALLOCATION_ENTRIES),
+        *allocation_queries(),
+        *(
+            MetricQuery(entry.metric, (entry.metric,), entry.matchers)
+            for entry in ALLOCATION_ENTRIES
+        ),
     )
 }
 
 
 NOWHERE = Connection("http://127.0.0.1:1")
 [CLUSTER] = asked_fleet().clusters
-ASKER = Asker(
+ASKER = QueryRunner(
     ClusterSource(CLUSTER.cluster_id, ThanosSettings("x", NOWHERE), Sampling(INTERVAL, INTERVAL)),
     ThanosClient(NOWHERE),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
-from ingestion.kubernetes.instant_barrier import Lockstep
+from ingestion.kubernetes.instant_barrier import InstantBarrier
 from ingestion.kubernetes.observations import Bookmark, Broken
 from ingestion.kubernetes.watcher import Item, NeedsList
 
@@ -30,13 +30,13 @@ def test_lists_and_words_of_one_instant_have_one_order() -> None:
         "quotas": Broken("quotas", NOON, "cut"),
     }
     for order in permutations(RESOURCES):
-        lockstep = Lockstep(RESOURCES)
+        lockstep = InstantBarrier(RESOURCES)
         released = [lockstep.step(words[resource], NOON) for resource in order]
         assert released == [[], [], [], list(words.values())], order
 
 
 def test_who_was_listed_speaks_again_before_anything_goes_on() -> None:
-    lockstep = Lockstep(RESOURCES)
+    lockstep = InstantBarrier(RESOURCES)
     for resource in RESOURCES:
         lockstep.step(needs(resource), NOON)
     marks = [Bookmark(resource, NOON, 9) for resource in RESOURCES]
@@ -44,7 +44,7 @@ def test_who_was_listed_speaks_again_before_anything_goes_on() -> None:
 
 
 def test_a_list_that_fails_keeps_nobody_waiting() -> None:
-    lockstep = Lockstep(("claims", "pods"))
+    lockstep = InstantBarrier(("claims", "pods"))
     mark = Bookmark("pods", NOON, 9)
     lockstep.step(needs("claims"), NOON)
     assert lockstep.step(mark, NOON) == [needs("claims"), mark]
@@ -55,6 +55,6 @@ def test_a_list_that_fails_keeps_nobody_waiting() -> None:
 
 
 def test_between_two_stops_a_list_is_wanted_by_nobody_else() -> None:
-    lockstep = Lockstep(("claims", "pods"))
+    lockstep = InstantBarrier(("claims", "pods"))
     lockstep.told_at = NOON
     assert lockstep.step(needs("pods", LATER), LATER) == [needs("pods", LATER)]

@@ -15,7 +15,7 @@ from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import series_of
-from ingestion.metric_catalogue import allocation_asks
+from ingestion.metric_catalogue import allocation_queries
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -41,7 +41,7 @@ def test_any_window_of_a_table_is_what_its_series_say(name: str) -> None:
     source = _source(name)
     fleet, draw, rows_found = source.fleet, Random(name), 0
     for _ in range(40):
-        ask, cluster = draw.choice(allocation_asks()), draw.choice(fleet.clusters)
+        ask, cluster = draw.choice(allocation_queries()), draw.choice(fleet.clusters)
         more = draw.choice(["", 'prometheus_replica=~".*1"', 'namespace!="chat"', ask.matchers])
         own = ",".join(part for part in (f'clusterID="{cluster.cluster_id}"', more) if part)
         asked = parse_selector(f'{{__name__=~"{"|".join(ask.metrics)}",{own}}}')

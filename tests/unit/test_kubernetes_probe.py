@@ -16,7 +16,7 @@ import httpx
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
-from ingestion.doctor_lines import ProbeLine
+from ingestion.doctor_lines import DoctorLine
 from ingestion.kubernetes.api_server_probe import SILENT_AFTER, probe
 from ingestion.kubernetes.journal import segment_key
 from ingestion.kubernetes.watched_resources import PATHS
@@ -50,7 +50,7 @@ def namespaces(monitored: str | None) -> list[dict[str, Any]]:
     ]
 
 
-def probed(tmp_path: Path, change: Change = lambda _: None, hours_ago: int = 0) -> list[ProbeLine]:
+def probed(tmp_path: Path, change: Change = lambda _: None, hours_ago: int = 0) -> list[DoctorLine]:
     spool = FolderStore(tmp_path / "spool")
     if hours_ago >= 0:
         hour = NOW.replace(minute=0) - timedelta(hours=hours_ago)
@@ -60,7 +60,7 @@ def probed(tmp_path: Path, change: Change = lambda _: None, hours_ago: int = 0) 
     return probe(CLUSTER_ID, client, spool, StoppedClock(NOW))
 
 
-def wrong(lines: list[ProbeLine]) -> dict[str, ProbeLine]:
+def wrong(lines: list[DoctorLine]) -> dict[str, DoctorLine]:
     found = {line.check: line for line in lines if not line.is_fine}
     assert all(line.remedy for line in found.values())
     return found

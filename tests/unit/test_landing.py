@@ -18,11 +18,11 @@ from domain.interval import Interval
 from ingestion.evidence.hour_ledger import hour_ledger
 from ingestion.evidence.landing import BodyChanged, Landing, ManifestChanged
 from warehouse.manifest import (
-    Answer,
     Attempt,
     AttemptDraft,
     Hour,
     Outcome,
+    QueryResponse,
     Sampling,
     whole_hours,
     worst,
@@ -43,7 +43,9 @@ def draft(
         window=Interval(hour, hour + timedelta(hours=1)),
         code_version="0.1.0",
         sampling=Sampling(30, 30),
-        answers=(Answer("up", "up[1h]", 200, sha256, 12, 9, warnings=("one store is down",)),),
+        answers=(
+            QueryResponse("up", "up[1h]", 200, sha256, 12, 9, warnings=("one store is down",)),
+        ),
         hours=(Hour(hour, outcome, "", 1, 120, {"up": (1, 120)}),),
     )
 

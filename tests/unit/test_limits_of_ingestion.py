@@ -18,7 +18,7 @@ from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval, format_instant
 from ingestion.evidence import landing as landing_module
 from ingestion.evidence.landing import Landing
-from ingestion.kubernetes import kinship, records, spool
+from ingestion.kubernetes import owner_chains, records, spool
 from ingestion.kubernetes.journal_calendar import CATCH_UP_LIMIT, Calendar
 from ingestion.settings import Connection
 from ingestion.thanos.decode import SERIES_LIMIT, SeriesDictionary
@@ -167,20 +167,20 @@ def test_an_hour_has_only_so_many_segments(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_owners_and_tombstones_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinship, "OWNERS_LIMIT", 3)
+    monkeypatch.setattr(owner_chains, "OWNERS_LIMIT", 3)
     monkeypatch.setattr(records, "TOMBSTONES_LIMIT", 3)
-    known = kinship.Kinship()
+    known = owner_chains.OwnerChains()
     graves: dict[str, int] = {}
     for number in range(5):
         known.note_owner(f"o{number}", {})
-        records.bury(graves, f"p{number}", number)
+        records.forget_uid(graves, f"p{number}", number)
     assert list(known.owners) == ["o2", "o3", "o4"]
     assert graves == {"p2": 2, "p3": 3, "p4": 4}
 
 
 def test_a_chain_of_owners_is_followed_so_far_and_a_circle_ends() -> None:
     """Users write owner references: they can form a circle, or a chain without an end."""
-    known = kinship.Kinship()
+    known = owner_chains.OwnerChains()
 
     def owned(number: int, above: int) -> None:
         owner = {"kind": "Job", "name": f"j{above}", "uid": f"o{above}"}
@@ -189,7 +189,7 @@ def test_a_chain_of_owners_is_followed_so_far_and_a_circle_ends() -> None:
     owned(0, 1)
     owned(1, 0)
     assert known.next_unknown({"uid": "o0"}) == {}
-    for number in range(kinship.CHAIN_LIMIT):
+    for number in range(owner_chains.CHAIN_LIMIT):
         owned(number, number + 1)
     assert known.next_unknown({"uid": "o0"}) == {}
     assert known.of_pod({"metadata": {"owner": {"uid": "o0"}}})["workload_name"] == "j9"

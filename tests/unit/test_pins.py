@@ -18,8 +18,8 @@ from domain.clock import StoppedClock
 from domain.interval import Interval
 from ingestion.evidence.hour_ledger import hour_ledger
 from ingestion.evidence.landing import Landing
-from ingestion.exporter_pins import Pins, Speaker
-from ingestion.metric_catalogue import ALLOCATION_ENTRIES, CATALOGUE, allocation_asks
+from ingestion.exporter_pins import Exporter, Pins
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES, CATALOGUE, allocation_queries
 from ingestion.settings import ClusterSource
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
@@ -27,7 +27,7 @@ from tests.samples_by_hand import CLUSTER, HOUR, REQUEST, TEN, Form, Server, hea
 from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
 
-STATE, SCHEDULER, DEVICES = Speaker.KUBE_STATE_METRICS, Speaker.SCHEDULER, Speaker.DEVICES
+STATE, SCHEDULER, DEVICES = Exporter.KUBE_STATE_METRICS, Exporter.SCHEDULER, Exporter.DEVICES
 PINS = Pins(
     ("monitoring/kube-state-metrics",),
     ("openshift-kube-scheduler/scheduler",),
@@ -63,15 +63,15 @@ def test_a_pin_holds_the_job_and_the_namespace_where_it_is_the_exporters(
 
 def test_a_pin_without_a_namespace_holds_the_job_alone() -> None:
     for pins in (Pins(devices=("dcgm",)), Pins(devices=("/dcgm",))):
-        assert pins.matchers(DEVICES, tells_namespaces=False) == 'job="dcgm"'
+        assert pins.matchers(DEVICES, is_of_pods=False) == 'job="dcgm"'
     mixed = Pins(devices=("a/dcgm", "amd"))
-    assert mixed.matchers(DEVICES, tells_namespaces=False) == 'job=~"dcgm|amd"'
+    assert mixed.matchers(DEVICES, is_of_pods=False) == 'job=~"dcgm|amd"'
     pod_monitor = Pins(devices=("a/a/dcgm",))
-    assert pod_monitor.matchers(DEVICES, tells_namespaces=False) == 'job="a/dcgm",namespace="a"'
+    assert pod_monitor.matchers(DEVICES, is_of_pods=False) == 'job="a/dcgm",namespace="a"'
 
 
 def test_every_entry_is_said_by_somebody_who_can_be_pinned_or_decides_nothing() -> None:
-    said = {entry.metric: entry.speaker for entry in CATALOGUE}
+    said = {entry.metric: entry.exporter for entry in CATALOGUE}
     assert [metric for metric, who in said.items() if not who] == ["up", "scrape_samples_scraped"]
     assert [metric for metric, who in said.items() if who is SCHEDULER] == [
         "kube_pod_resource_request"
@@ -83,10 +83,10 @@ def test_every_entry_is_said_by_somebody_who_can_be_pinned_or_decides_nothing() 
 
 def test_pins_divide_asks_and_leave_nothing_out() -> None:
     for pins in (Pins(), PINS):
-        asks = allocation_asks(pins)
+        asks = allocation_queries(pins)
         asked = [metric for ask in asks for metric in ask.metrics]
         assert sorted(asked) == sorted(entry.metric for entry in ALLOCATION_ENTRIES)
-    assert len(allocation_asks()) == len({entry.ask for entry in ALLOCATION_ENTRIES})
+    assert len(allocation_queries()) == len({entry.ask for entry in ALLOCATION_ENTRIES})
 
 
 def pulled(tmp_path: Path, cluster: ClusterSource, server: Server, after: timedelta) -> Attempt:

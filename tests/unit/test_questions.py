@@ -9,7 +9,7 @@ import pytest
 
 from tests.marts_in_memory import facts
 from warehouse.reports.named_queries import (
-    Question,
+    NamedQuery,
     UnknownParameter,
     UnknownQuestion,
     ask,
@@ -55,7 +55,7 @@ def test_there_are_twenty_three_and_each_says_what_it_asks_and_what_nothing_mean
 
 
 @pytest.mark.parametrize("one", every_question(), ids=lambda one: one.name)
-def test_every_question_of_nothing_has_an_empty_answer(one: Question) -> None:
+def test_every_question_of_nothing_has_an_empty_answer(one: NamedQuery) -> None:
     assert ask(facts({}), one, {}).rows == []
 
 

@@ -26,7 +26,7 @@ def test_a_token_is_recognised_in_addresses_and_in_json(repeated: str) -> None:
     said = f"Authorization: Bearer {repeated}, expired"
     assert Secret(TOKEN).is_in(said)
     assert Secret(TOKEN).is_in(said.encode())
-    assert Secret(TOKEN).taken_out_of(said) == f"Authorization: Bearer {REDACTED}, expired"
+    assert Secret(TOKEN).redact(said) == f"Authorization: Bearer {REDACTED}, expired"
 
 
 @pytest.mark.parametrize("before", ["", "B", "Be", "Bearer ", "user:", "x" * 100])
@@ -37,7 +37,7 @@ def test_a_token_is_recognised_in_base64_of_anything_around_it(
 ) -> None:
     said = encode(f"{before}{TOKEN}{after}".encode()).decode()
     assert Secret(TOKEN).is_in(said)
-    left = Secret(TOKEN).taken_out_of(f"Proxy-Authorization: Basic {said}")
+    left = Secret(TOKEN).redact(f"Proxy-Authorization: Basic {said}")
     assert TOKEN.encode()[3:-3] not in left.encode()
     assert len(left) < len(f"Proxy-Authorization: Basic {said}") - len(TOKEN)
 
@@ -47,15 +47,15 @@ def test_a_token_is_recognised_in_base64_of_anything_around_it(
 )
 def test_what_is_not_the_token_stays_as_it_was_said(said: str) -> None:
     assert not Secret(TOKEN).is_in(said)
-    assert Secret(TOKEN).taken_out_of(said) == said
+    assert Secret(TOKEN).redact(said) == said
 
 
 @pytest.mark.parametrize("said", ["", "a", "Bearer "])
 def test_no_token_is_in_nothing(said: str) -> None:
     assert not secret_of("").is_in(said)
-    assert secret_of("").taken_out_of(said) == said
+    assert secret_of("").redact(said) == said
 
 
 def test_a_short_token_is_looked_for_as_it_is_only() -> None:
     """Three letters of base64 stand in many a text."""
-    assert Secret("abc").taken_out_of("YWJj abc") == f"YWJj {REDACTED}"
+    assert Secret("abc").redact("YWJj abc") == f"YWJj {REDACTED}"

@@ -24,7 +24,7 @@ from fake_gpu.serve import Running, serve
 from orchestration import open_hours, steps
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
-from warehouse.derived_files import DerivedFilesInUse, alone_with
+from warehouse.derived_files import DerivedFilesInUse, lock_derived_files
 from warehouse.manifest import Outcome
 
 MIDNIGHT = datetime(2026, 10, 5, tzinfo=UTC)
@@ -151,7 +151,11 @@ def test_a_server_that_cannot_be_asked_says_nothing_and_is_named(tmp_path: Path)
 
 def test_who_counts_is_alone_with_the_files_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    with alone_with(runs), pytest.raises(DerivedFilesInUse), alone_with(runs, wait_seconds=0.0):
+    with (
+        lock_derived_files(runs),
+        pytest.raises(DerivedFilesInUse),
+        lock_derived_files(runs, wait_seconds=0.0),
+    ):
         raise AssertionError("two were alone")
-    with alone_with(runs, wait_seconds=0.0):
+    with lock_derived_files(runs, wait_seconds=0.0):
         pass

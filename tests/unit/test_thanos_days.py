@@ -17,7 +17,7 @@ from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval
 from ingestion.evidence.landing import Landing
 from ingestion.rebuild import compact_settled, rebuild, repair_runs
-from ingestion.thanos.day_numbering import under_one_numbering
+from ingestion.thanos.day_numbering import renumber_series
 from ingestion.thanos.pull import pull_hours
 from tests.derived_rows import rows_landed
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, matrix
@@ -126,7 +126,7 @@ def day_of(*series: tuple[str | None, dict[str, str]]) -> dict[str, pa.Table]:
 def test_series_that_differ_in_anything_keep_numbers_of_their_own(
     one: tuple[str | None, dict[str, str]], other: tuple[str | None, dict[str, str]]
 ) -> None:
-    tables = under_one_numbering(day_of(one, other, one))
+    tables = renumber_series(day_of(one, other, one))
     assert tables["series"].num_rows == 2
     keys = {
         row["first_offset_ms"]: row["series_key"] - (4 << 32) for row in tables["runs"].to_pylist()

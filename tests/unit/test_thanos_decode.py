@@ -14,7 +14,7 @@ import pytest
 from domain.interval import Interval
 from fake_gpu.clock import epoch
 from ingestion.thanos.decode import (
-    Look,
+    DecodeWindow,
     Runs,
     SeriesDictionary,
     decode_runs,
@@ -24,7 +24,7 @@ from ingestion.thanos.sample_columns import MalformedSeries
 
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
 HOUR = 3600
-LOOK = Look.at(Interval(epoch(TEN), epoch(TEN + 2 * HOUR)), 30)
+LOOK = DecodeWindow.at(Interval(epoch(TEN), epoch(TEN + 2 * HOUR)), 30)
 Row = tuple[str, float, float, int, str]
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from ingestion.evidence.hour_ledger import MASS_ENDINGS
-from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.hour_facts import (
     MASS_COUNT,
     MASS_SHARE_PERCENT,
+    attempt_facts,
     hourly_facts,
-    look_facts,
     mass_absence,
 )
 from ingestion.thanos.response import read_matrix_body
@@ -27,7 +27,7 @@ from ingestion.thanos.response import read_matrix_body
 ROOT = Path(__file__).parents[2]
 TEN = 1_790_848_800  # 2026-10-01T10:00:00Z
 HOURS = [datetime(2026, 10, 1, 10, tzinfo=UTC), datetime(2026, 10, 1, 11, tzinfo=UTC)]
-LOOK = Look(TEN * 1000, (TEN + 7200) * 1000, 90_000, (TEN - 60) * 1000, (TEN + 7260) * 1000)
+LOOK = DecodeWindow(TEN * 1000, (TEN + 7200) * 1000, 90_000, (TEN - 60) * 1000, (TEN + 7260) * 1000)
 REQUESTS, PHASE = "kube_pod_container_resource_requests", "kube_pod_status_phase"
 Described = tuple[str, str, int, int, str]  # metric, uid, from minute, until minute, value
 
@@ -141,8 +141,8 @@ def test_a_window_asked_in_two_parts_is_one_life() -> None:
 def test_series_of_two_clusters_in_one_answer_are_a_fact() -> None:
     mine = runs(("up", "", 0, 60, "1"), clusterID="c1")
     other = runs(("up", "", 0, 60, "1"), clusterID="c2")
-    assert look_facts([mine, mine]) == {}
-    assert look_facts([mine, other]) == {"clusters_in_the_answer": 2}
+    assert attempt_facts([mine, mine]) == {}
+    assert attempt_facts([mine, other]) == {"clusters_in_the_answer": 2}
 
 
 def test_lasting_series_that_are_gone_since_the_hour_before_are_a_mass_too() -> None:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from domain.clock import StoppedClock
-from ingestion.doctor_lines import ProbeLine
+from ingestion.doctor_lines import DoctorLine
 from ingestion.exporter_pins import Pins
 from ingestion.metric_catalogue import ALLOCATION_ENTRIES, TELEMETRY_ENTRIES, Entry
 from ingestion.thanos.exporters_seen import ABSENT_BECAUSE
@@ -54,12 +54,12 @@ def having(labels_of: Callable[[Entry], Labels | None]) -> Callable[[Form], http
     return answer
 
 
-def probed(answering: Callable[[Form], httpx.Response], **changed: object) -> list[ProbeLine]:
+def probed(answering: Callable[[Form], httpx.Response], **changed: object) -> list[DoctorLine]:
     cluster = replace(CLUSTER, **changed)  # type: ignore[arg-type]
     return probe(cluster, StoppedClock(NOW), Server(answering).client())
 
 
-def wrong(lines: list[ProbeLine]) -> dict[str, ProbeLine]:
+def wrong(lines: list[DoctorLine]) -> dict[str, DoctorLine]:
     return {line.check: line for line in lines if not line.is_fine}
 
 
@@ -227,7 +227,7 @@ def with_labels(metric: str, **labels: str) -> Callable[[Form], httpx.Response]:
     return having(lambda e: dict.fromkeys(e.labels, "x") | (labels if e.metric == metric else {}))
 
 
-def told(answering: Callable[[Form], httpx.Response], *found: str) -> list[ProbeLine]:
+def told(answering: Callable[[Form], httpx.Response], *found: str) -> list[DoctorLine]:
     """With these metrics of devices."""
     return probed(lambda form: names(*found) if "match[]" in form else answering(form))
 

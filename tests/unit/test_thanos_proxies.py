@@ -18,7 +18,7 @@ from domain.interval import HOUR, Interval
 from fake_gpu.clock import VirtualClock
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
-from ingestion.doctor_lines import ProbeLine
+from ingestion.doctor_lines import DoctorLine
 from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
@@ -74,7 +74,7 @@ class Hub:
         rows = rows_of(self.folder / name / "runs", attempt.cluster_id, [attempt.attempt_id], table)
         return sorted(repr({**row, "attempt_id": ""}) for row in rows)
 
-    def wrong(self, url: str, token: str = TOKEN) -> dict[str, ProbeLine]:
+    def wrong(self, url: str, token: str = TOKEN) -> dict[str, DoctorLine]:
         lines = probe(self.source(url, token), self.running.clock)
         return {line.check: line for line in lines if not line.is_fine}
 

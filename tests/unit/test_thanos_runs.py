@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
-from ingestion.thanos.decode import Look, Runs, SeriesDictionary, decode_runs
+from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.response import read_matrix_body
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.telemetry import device_hours
@@ -22,7 +22,7 @@ from warehouse.derived_files import DerivedFolder
 from warehouse.manifest import AttemptDraft, Sampling
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
-LOOK = Look.at(Interval(TEN, TEN + HOUR), 300)
+LOOK = DecodeWindow.at(Interval(TEN, TEN + HOUR), 300)
 UID = "00000000-0000-4000-8000-00000000000{}"
 
 

@@ -20,10 +20,10 @@ from ingestion.thanos.decode import HOUR_MS
 from ingestion.thanos.response import RawSeries
 from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.telemetry import (
-    FunctionAnswer,
-    ask_name,
+    FunctionResponse,
     device_hours,
-    function_answer,
+    function_response,
+    query_name,
     range_form,
     readings_of,
     telemetry_query,
@@ -42,7 +42,7 @@ def series(labels: dict[str, str], *values: str, at: int = ELEVEN_SECONDS) -> Ra
 
 
 def found(*answers: tuple[str, RawSeries]) -> list[tuple[int, float | None, float | None]]:
-    grouped = [FunctionAnswer("util", function, [one]) for function, one in answers]
+    grouped = [FunctionResponse("util", function, [one]) for function, one in answers]
     rows = device_hours(grouped, ["replica"], WINDOW)
     return [(row.sample_count, row.average_value, row.maximum_value) for row in rows]
 
@@ -51,7 +51,9 @@ GPU = {"gpu": "0"}
 
 
 def test_a_value_evaluated_at_the_end_of_an_hour_is_of_that_hour() -> None:
-    rows = device_hours([FunctionAnswer("util", AVG, [series(GPU, "10", "20", "30")])], [], WINDOW)
+    rows = device_hours(
+        [FunctionResponse("util", AVG, [series(GPU, "10", "20", "30")])], [], WINDOW
+    )
     hours = [(row.hour_ms // 1000 - ELEVEN_SECONDS, row.average_value) for row in rows]
     assert hours == [(-3600, 10.0), (0, 20.0)]  # the third hour is not in the window
 
@@ -114,7 +116,7 @@ def test_any_mixture_of_replicas_hours_and_functions_is_united_as_one_would_by_h
             labels = {"gpu": card, "replica": replica}
             found.append(series(labels, *words, at=ELEVEN_SECONDS + 3600 * start))
         chance.shuffle(found)
-        answers.append(FunctionAnswer("util", function, found))
+        answers.append(FunctionResponse("util", function, found))
     rows = device_hours(answers, ["replica"], WINDOW)
     known = {
         (row.series.labels["gpu"], row.hour_ms // HOUR_MS - ELEVEN_SECONDS // 3600 + 1): (
@@ -146,7 +148,7 @@ def test_a_union_gives_each_metric_its_name_back() -> None:
         series(GPU | {"gpu_ledger_metric": "util"}, "1"),
         series(GPU | {"gpu_ledger_metric": "power"}, "2"),
     ]
-    rows = device_hours([function_answer("*:avg_over_time", both)], [], WINDOW)
+    rows = device_hours([function_response("*:avg_over_time", both)], [], WINDOW)
     assert sorted((row.series.metric, row.average_value) for row in rows) == [
         ("power", 2.0),
         ("util", 1.0),
@@ -155,9 +157,9 @@ def test_a_union_gives_each_metric_its_name_back() -> None:
 
 
 def test_a_series_has_one_name_whether_it_was_asked_alone_or_in_a_union() -> None:
-    alone = device_hours([function_answer("util:avg_over_time", [series(GPU, "1")])], [], WINDOW)
+    alone = device_hours([function_response("util:avg_over_time", [series(GPU, "1")])], [], WINDOW)
     labelled = series(GPU | {"gpu_ledger_metric": "util"}, "1")
-    union = device_hours([function_answer("*:avg_over_time", [labelled])], [], WINDOW)
+    union = device_hours([function_response("*:avg_over_time", [labelled])], [], WINDOW)
     assert list(alone) == list(union)
 
 
@@ -176,8 +178,8 @@ def test_the_questions_mean_whole_hours_on_every_server() -> None:
 
 
 def test_an_ask_is_named_by_its_metric_or_as_a_union() -> None:
-    assert ask_name(AVG, ["a"]) == "a:avg_over_time"
-    assert ask_name(AVG, ["a", "b"]) == "*:avg_over_time"
+    assert query_name(AVG, ["a"]) == "a:avg_over_time"
+    assert query_name(AVG, ["a", "b"]) == "*:avg_over_time"
 
 
 # --- names and units -----------------------------------------------------------------------------
@@ -229,7 +231,7 @@ FIRST, SECOND = ({"gpu_id": "0", "gpu_partition_id": text} for text in "01")
 def test_a_reading_has_one_name_and_unit_whatever_the_exporter_writes(
     metric: str, labels: dict[str, str], value: str, expected: tuple[str, float]
 ) -> None:
-    asked = [FunctionAnswer(metric, function, [series(labels, value)]) for function in (AVG, MAX)]
+    asked = [FunctionResponse(metric, function, [series(labels, value)]) for function in (AVG, MAX)]
     rows = device_hours(asked, [], WINDOW)
     [one] = rows
     readings = readings_of(rows)

@@ -11,7 +11,7 @@ from subprocess import PIPE
 import pytest
 
 from tests.marts_by_hand import Pod, World, at
-from warehouse.connection import WarehouseInUse, connected, only_writer
+from warehouse.connection import WarehouseInUse, connected, lock_warehouse
 from warehouse.home import Home
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
@@ -101,7 +101,7 @@ def last_word(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("script", [ESTIMATE, MIRROR, CHECK], ids=["estimate", "mirror", "check"])
 def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> None:
-    with only_writer(home):
+    with lock_warehouse(home):
         process = begun(script, home)
         wait_for_lock(process, home)
         assert process.poll() is None
@@ -109,7 +109,7 @@ def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> Non
 
 
 def test_copies_made_at_once_are_versions_of_their_own(home: Home) -> None:
-    with only_writer(home):
+    with lock_warehouse(home):
         processes = [begun(PUBLISH, home) for _ in range(2)]
         for process in processes:
             wait_for_lock(process, home)
@@ -126,16 +126,16 @@ def test_the_lock_of_a_writer_that_died_is_nobodys(home: Home) -> None:
         HEAD
         + """
 import os
-from warehouse.connection import only_writer
-with only_writer(home):
+from warehouse.connection import lock_warehouse
+with lock_warehouse(home):
     print("ready", flush=True)
     os._exit(9)
 """
     )
     begun(script, home).wait(timeout=60)
     with (
-        only_writer(home, wait_seconds=0.0),
+        lock_warehouse(home, wait_seconds=0.0),
         pytest.raises(WarehouseInUse),
-        only_writer(home, wait_seconds=0.0),
+        lock_warehouse(home, wait_seconds=0.0),
     ):
         raise AssertionError("two were alone")

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 import httpx
 import pytest
 
-from clients.http_transport import IDLE_SECONDS, KeptConnections
+from clients.http_transport import IDLE_SECONDS, ConnectionPool
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
@@ -63,14 +63,14 @@ class Parrot:
 @contextmanager
 def talking(
     *connections: tuple[bytes | None, ...], idle_seconds: float = IDLE_SECONDS
-) -> Iterator[tuple[Parrot, KeptConnections]]:
+) -> Iterator[tuple[Parrot, ConnectionPool]]:
     with closing(Parrot(*connections)) as parrot:
-        wire = KeptConnections(parrot.url, TLS, idle_seconds=idle_seconds)
+        wire = ConnectionPool(parrot.url, TLS, idle_seconds=idle_seconds)
         with closing(wire):
             yield parrot, wire
 
 
-def ask(wire: KeptConnections, parrot: Parrot, path: str = "/", seconds: float = 5.0) -> bytes:
+def ask(wire: ConnectionPool, parrot: Parrot, path: str = "/", seconds: float = 5.0) -> bytes:
     timeout = httpx.Timeout(seconds).as_dict()
     request = httpx.Request("GET", parrot.url + path, extensions={"timeout": timeout})
     with closing(wire.handle_request(request)) as response:
@@ -259,7 +259,7 @@ def test_headers_without_end_do_not_fill_the_memory(endless: bytes) -> None:
 def test_a_server_that_says_nothing_is_waited_for_no_longer_than_told() -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-    with closing(silent), closing(KeptConnections(url, TLS)) as wire:
+    with closing(silent), closing(ConnectionPool(url, TLS)) as wire:
         timeout = httpx.Timeout(0.05).as_dict()
         with pytest.raises(httpx.ReadTimeout):
             wire.handle_request(httpx.Request("GET", url, extensions={"timeout": timeout}))
@@ -268,7 +268,7 @@ def test_a_server_that_says_nothing_is_waited_for_no_longer_than_told() -> None:
 def test_nobody_there_is_said() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as gone:
         url = f"http://127.0.0.1:{gone.getsockname()[1]}"
-    wire = KeptConnections(url, TLS)
+    wire = ConnectionPool(url, TLS)
     with closing(wire), pytest.raises(httpx.ConnectError):
         wire.handle_request(httpx.Request("GET", url))
 

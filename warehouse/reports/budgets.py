@@ -1,7 +1,7 @@
 """Budgets beside the cost of each hour that counts towards them.
 
 Put here: the budgets of a month, and their costs by hour.
-Not here: steps and forecasts (`domain.budgets`), or what was notified (`portal.alerting`).
+Not here: steps and forecasts (`domain.budgets`), or notifications (`portal.alerting`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BudgetState:
 
 
 def decided_budgets(decisions: Decisions, period: BillingPeriod) -> list[BudgetOfMonth]:
-    """The provider's budgets of a month. A budget is named by what it is about."""
+    """The provider's budgets of a month. A budget is named by its subject."""
     found = [
         BudgetOfMonth(
             tenant=row.tenant,

@@ -1,4 +1,4 @@
-"""The inventory at an instant: what capacity there is, which devices, since when, held by whom.
+"""The inventory at an instant: capacity, devices, since when, and the pods that hold them.
 
 Put here: capacity per node and profile, and every card and MIG instance with its holder.
 Not here: how devices are known (`dim_devices`), or how they are counted (`dbt/`).
@@ -47,7 +47,8 @@ SECOND = timedelta(seconds=1)
 
 
 def capacity(facts: Facts, at: datetime) -> list[Row]:
-    """One row per node, class and profile: what there is, may be used, is held, and by whom."""
+    """One row per node, class and profile: capacity, allocatable and allocated devices, and
+    holders."""
     facts.require(Interval(at, at + SECOND))
     return facts.rows(statement(__file__, "capacity"), {"at": at, "hour": hour_of(at)})
 

@@ -1,7 +1,8 @@
-"""Named questions: SQL files over the marts, with a title, parameters and words for no answer.
+"""Named queries: SQL files over the marts, with a title, parameters and a text for an empty
+result.
 
-Put here: reading them, and asking them.
-Not here: the questions (`docs/reference/queries/*.sql`), or how answers are printed.
+Put here: reading and running them.
+Not here: the queries (`docs/reference/queries/*.sql`), or printing results.
 
     -- Which tenants burn fastest?                          the title, ends with a question mark
     --
@@ -32,7 +33,7 @@ _EMPTY = "-- empty: "
 
 
 class UnknownQuestion(WrongUse):
-    """No question has this name."""
+    """No query has this name."""
 
     code = "READ-004"
 
@@ -49,7 +50,7 @@ class UnknownQuestion(WrongUse):
 
 
 class UnknownParameter(WrongUse):
-    """A question was given a parameter that it does not have."""
+    """A query was given a parameter that it does not have."""
 
     code = "READ-005"
 
@@ -63,7 +64,7 @@ class UnknownParameter(WrongUse):
 
 
 class ImpossibleValue(WrongUse):
-    """A question was given a value that it cannot mean."""
+    """A query was given an invalid value."""
 
     code = "READ-010"
 
@@ -77,8 +78,8 @@ class ImpossibleValue(WrongUse):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One question, as its file has it."""
+class NamedQuery:
+    """One query, as in its file."""
 
     name: str
     title: str
@@ -89,8 +90,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The rows of a question, and what it was asked with."""
+class QueryResult:
+    """The rows of a query, and its parameters."""
 
     columns: tuple[str, ...]
     rows: list[Row]
@@ -98,31 +99,31 @@ class Answer:
 
 
 def questions_folder() -> Path:
-    """Where the questions lie: inside the installed package, or in a checkout's docs."""
+    """The folder of the queries: inside the installed package, or in a checkout's docs."""
     here = Path(__file__).resolve().parents[1]
     installed = here / "_questions"
     return installed if installed.is_dir() else here.parent / "docs" / "reference" / "queries"
 
 
 @cache
-def questions() -> tuple[Question, ...]:
-    """Every question, by name."""
+def questions() -> tuple[NamedQuery, ...]:
+    """Every query, by name."""
     return tuple(
         _parsed(path.stem, path.read_text(encoding="utf-8"))
         for path in sorted(questions_folder().glob("*.sql"))
     )
 
 
-def question(name: str) -> Question:
-    """The question of a name; raises UnknownQuestion."""
+def question(name: str) -> NamedQuery:
+    """The query of a name; raises UnknownQuery."""
     by_name = {one.name: one for one in questions()}
     if name not in by_name:
         raise UnknownQuestion(name, list(by_name))
     return by_name[name]
 
 
-def ask(facts: Facts, asked: Question, given: Mapping[str, str]) -> Answer:
-    """The answer, of the newest period unless one is given; amounts are exact decimals as text."""
+def ask(facts: Facts, asked: NamedQuery, given: Mapping[str, str]) -> QueryResult:
+    """The result, of the newest period unless one is given; amounts are exact decimals as text."""
     for name in given:
         if name not in asked.parameters:
             raise UnknownParameter(asked.name, name, tuple(asked.parameters))
@@ -140,10 +141,10 @@ def ask(facts: Facts, asked: Question, given: Mapping[str, str]) -> Answer:
         {name.removesuffix(NANOS): _shown(name, value) for name, value in row.items()}
         for row in found
     ]
-    return Answer(tuple(name.removesuffix(NANOS) for name in names), rows, parameters)
+    return QueryResult(tuple(name.removesuffix(NANOS) for name in names), rows, parameters)
 
 
-def _require_day(asked: Question, day: str, period: BillingPeriod) -> None:
+def _require_day(asked: NamedQuery, day: str, period: BillingPeriod) -> None:
     days = {f"{at:%Y-%m-%d}" for at in period.interval.hours()}
     if day not in days:
         raise ImpossibleValue(asked.name, "day", day, f"a day of {period}, such as {min(days)}")
@@ -154,7 +155,7 @@ def _shown(name: str, value: object) -> object:
     return format_nanos(int(str(value))) if name.endswith(NANOS) and value is not None else value
 
 
-def _parsed(name: str, text: str) -> Question:
+def _parsed(name: str, text: str) -> NamedQuery:
     head = [line for line in text.splitlines() if line.startswith("--")]
     parameters: dict[str, str] = {}
     when_empty, meaning = "", []
@@ -168,4 +169,4 @@ def _parsed(name: str, text: str) -> Question:
     title = head[0].removeprefix("-- ")
     assert title.endswith("?"), f"{name}: {title}"
     assert when_empty, f"{name} does not say what no row means"
-    return Question(name, title, " ".join(meaning).strip(), parameters, when_empty, text)
+    return NamedQuery(name, title, " ".join(meaning).strip(), parameters, when_empty, text)

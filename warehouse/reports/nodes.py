@@ -1,6 +1,6 @@
 """Node-hours as a programme owner asks for them: who was active, how many cards, which pods.
 
-Put here: the answers about one hour and about every hour of a month.
+Put here: the rows of one hour, and of every hour of a month.
 Not here: how cards are counted (`dbt/`).
 """
 
@@ -54,7 +54,8 @@ MONTH_COLUMNS = (
 
 
 def cluster_hour(facts: Facts, at: datetime) -> list[Row]:
-    """One row per cluster that was expected in the hour; no numbers where nobody measured."""
+    """One row per cluster that was expected in the hour; no numbers in hours that were not
+    measured."""
     facts.require(Interval(at, at + HOUR))
     return facts.rows(statement(__file__, "cluster_hour"), {"at": at})
 

@@ -1,12 +1,12 @@
 """Facts that were opened for reading, in the published copy or in the warehouse itself.
 
-Put here: which of the two files is read, and what it says of its periods.
-Not here: any question that is asked of them (the modules beside this one).
+Put here: the choice between the two files, and their periods.
+Not here: any query on them (the modules beside this one).
 
-The published copy is read while it holds the facts that were last switched in: whoever reads it
-holds no lock that the pipeline would wait for. Otherwise the warehouse is read. Either way the
-numbers are the same, the file itself says which periods there are, and a period that lacks rows is
-not read: an amount without them would look as final as any other.
+The published copy is read while it has the facts that were last switched in: reading it holds no
+lock for which the pipeline would wait. Otherwise the warehouse is read. The numbers are the same in
+both, and a period that lacks rows is not read: an amount without them would look as final as any
+other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 class NoFactsYet(CouldNotLook):
-    """Nothing was counted that could answer."""
+    """No facts of the requested period."""
 
     code = "READ-001"
 
@@ -80,7 +80,7 @@ class Facts:
         try:
             found = self.connection.execute(statement, dict(parameters or {}))
         except (duckdb.CatalogException, duckdb.BinderException) as cause:
-            # Questions are the project's own: what they name and the file lacks was not there yet.
+            # Queries belong to the project: a table or column that the file lacks was added later.
             said = str(cause).splitlines()[0]
             raise FactsOfAnotherVersion(str(self.path), self.periods, said) from cause
         names = [column[0] for column in found.description or ()]
@@ -107,7 +107,7 @@ class Facts:
 def open_facts(home: Home, wanted: str = "") -> Iterator[Facts]:
     """The facts of a home; raises NoFactsYet without any, WarehouseLost where rows are missing.
 
-    `wanted` is the period that somebody asked for, if any.
+    `wanted` is the requested period, if any.
     """
     noted = switched_periods(home)
     with _opened(home, noted, wanted) as (connection, path, schema):
@@ -130,7 +130,7 @@ def newest_period(home: Home) -> BillingPeriod:
 
 
 def _newest(found: Mapping[str, Mapping[str, int]]) -> str:
-    """A month that has only begun, or that nobody measured, says nothing when none is named."""
+    """The newest period with any due hour, if there is one."""
     due = [period for period, counts in found.items() if counts.get("fct_coverage")]
     return (due or list(found))[-1]
 
@@ -139,7 +139,7 @@ def _newest(found: Mapping[str, Mapping[str, int]]) -> str:
 def _opened(
     home: Home, noted: Mapping[str, Switched], wanted: str
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path, str]]:
-    """The copy, when it holds what was last switched in; else the warehouse itself."""
+    """The copy, if it has the facts that were last switched in; else the warehouse."""
     copy = newest_version(home)
     connection = _copied(copy, noted) if copy and noted else None
     if copy and connection:
@@ -165,7 +165,7 @@ def _opened(
 
 
 def _copied(path: Path, noted: Mapping[str, Switched]) -> duckdb.DuckDBPyConnection | None:
-    """The copy, opened, when it is of exactly what was switched in."""
+    """The opened copy, if it has exactly the facts that were switched in."""
     import duckdb
 
     connection = connect(path, read_only=True, outside_sql=True)

@@ -1,4 +1,4 @@
-"""Quotas beside what is used and what is allocated.
+"""Quotas beside used and allocated devices.
 
 Put here: the rows of an hour or of a month.
 Not here: how quotas are observed (`ingestion.kubernetes`), or counted (`fct_quotas`).

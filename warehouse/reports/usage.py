@@ -1,7 +1,7 @@
-"""Usage: device-seconds, weighted seconds and exact cost of a window, by whatever is asked.
+"""Usage: device-seconds, weighted seconds and exact cost of a window, by any grouping.
 
 Put here: the groupings, and usage by them.
-Not here: what an allocation costs (`dbt/`), or how hours and amounts are printed.
+Not here: the cost of an allocation (`dbt/`), or printing hours and amounts.
 
 A window begins and ends at any second. The cost of an hour that it cuts is divided by seconds, and
 windows that follow each other add up to the hour.
@@ -34,11 +34,11 @@ GROUPINGS: dict[str, tuple[str, ...]] = {
     "day": ("usage_day",),
     "hour": ("hour_started_at",),
 }
-"""What a row is about, besides its tenant and its currency."""
+"""The columns that identify a row, besides its tenant and its currency."""
 
 
 class UnknownGrouping(WrongUse):
-    """Usage was asked for by something that no row has."""
+    """Usage was requested by an unknown grouping."""
 
     code = "READ-002"
 
@@ -53,7 +53,7 @@ class UnknownGrouping(WrongUse):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One row: what it is about, and its sums."""
+    """One row: its group, and its sums."""
 
     tenant: str
     about: tuple[tuple[str, str | datetime | None], ...]
@@ -66,7 +66,7 @@ class Usage:
 
 
 def columns_of(by: str) -> tuple[str, ...]:
-    """What a row is about: of one grouping, of several (`day,class`), or of a label.
+    """The columns of one grouping, of several (`day,class`), or of a label.
 
     Raises UnknownGrouping.
     """
@@ -151,7 +151,7 @@ def kept_labels(facts: Facts, periods: Sequence[str]) -> list[str]:
 
 
 def _order(row: Row, names: Sequence[str]) -> tuple[object, ...]:
-    """By what was asked for, in its order; a pod without the label comes last."""
+    """The sort key of a row, by the order of the groupings; a pod without the label comes last."""
     about = ((row[name] is None, row[name]) for name in names)
     return (row["tenant"], *about, row["currency"])
 
@@ -168,7 +168,7 @@ def outage_credits(facts: Facts, period: str, tenant: str = "") -> list[tuple[st
 
 
 def tenants_with_use(facts: Facts, window: Interval) -> list[str]:
-    """Whoever has a row in a window: what an empty answer can name instead."""
+    """The tenants with a row in a window, to be named when a result is empty."""
     rows = facts.rows(
         statement(__file__, "tenants_with_use"),
         {"started": window.started_at, "ended": window.ended_at},
@@ -177,7 +177,7 @@ def tenants_with_use(facts: Facts, window: Interval) -> list[str]:
 
 
 def journal_is_uncertain(facts: Facts, period: str) -> bool:
-    """Whether a start or an end is uncertain of which a journal was to tell."""
+    """Whether a start or an end is uncertain although a journal was expected."""
     [row] = facts.rows(statement(__file__, "journal_is_uncertain"), {"period": period})
     return bool(row["pod_hour_count"])
 
