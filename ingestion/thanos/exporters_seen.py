@@ -221,7 +221,7 @@ def exporter_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[Doctor
         "one namespace for each pod",
         not twice,
         f"{len(twice)} of {len(spaces)} UIDs stand in two namespaces{_example(twice, spaces)}",
-        "a UID has one namespace for ever: find out which exporter writes the other, and pin the right one",
+        "a UID has one namespace: find the exporter of the other one, and pin the right exporter",
     )
 
 
