@@ -42,7 +42,8 @@ class ClusterAccess:
         return self.token if self.token_file is None else read_token(self.token_file)
 
     def tls_context(self) -> ssl.SSLContext | None:
-        if not self.url.startswith("https://"):
+        files = (self.ca_file, self.certificate_file)
+        if not self.url.startswith("https://") and not any(files):
             return None
         own = f"{self.certificate_pem}\n{self.key_pem}\n" if self.certificate_pem else ""
         return make_tls_context(

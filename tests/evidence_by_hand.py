@@ -8,7 +8,6 @@ Everything is in whole seconds after `START`, the first second of the period.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,9 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from domain.billing_period import BillingPeriod
+from domain.decisions import Source
 from domain.identity import sha256_bytes
+from domain.interval import Interval
 from warehouse.derived_files import PARQUET_SUFFIX, DerivedFolder, Note, sha256_of_file
 from warehouse.home import Home
+from warehouse.manifest import AttemptDraft, Hour, Outcome, QueryResponse, Sampling
 from warehouse.raw_schema import KUBERNETES_TABLES, THANOS_TABLES
 
 PERIOD = BillingPeriod("2026-10")
@@ -161,37 +163,23 @@ class _Attempt:
         DerivedFolder(folder).note(attempt_id).write_bytes(Note((attempt_id,), hashes).text())
 
     def _manifest(self, sequence: int) -> bytes:
-        hours = range(self.since, self.until, HOUR)
-        manifest = {
-            "version": 1,
-            "cluster_id": self.cluster.cluster_id,
-            "source": self.source,
-            "sequence": sequence,
-            "previous_sha256": "",
-            "asked_at": text(self.until + 60),
-            "answered_at": text(self.until + 61),
-            "window": {"from": text(self.since), "until": text(self.until)},
-            "code_version": "0.1.0",
-            "sampling": {
-                "sample_interval_seconds": self.cluster.interval,
-                "scrape_interval_seconds": min(self.cluster.interval, 30),
-            },
-            "answers": [
-                {"ask": "all", "query": "", "status": 200, "sha256": "ab" * 32, "warnings": []}
-            ],
-            "hours": [
-                {
-                    "hour": text(hour),
-                    "outcome": self.cluster.outcome,
-                    "reason": "",
-                    "series_count": 1,
-                    "sample_count": 1,
-                    "by_metric": {},
-                }
-                for hour in hours
-            ],
-        }
-        return json.dumps(manifest, sort_keys=True).encode() + b"\n"
+        interval = self.cluster.interval
+        outcome = Outcome(self.cluster.outcome)
+        draft = AttemptDraft(
+            cluster_id=self.cluster.cluster_id,
+            source=Source(self.source),
+            asked_at=at(self.until + 60),
+            answered_at=at(self.until + 61),
+            window=Interval(at(self.since), at(self.until)),
+            code_version="0.1.0",
+            sampling=Sampling(interval, min(interval, 30)),
+            answers=(QueryResponse("all", "", 200, "ab" * 32, 1, 1),),
+            hours=tuple(
+                Hour(at(hour), outcome, series_count=1, sample_count=1)
+                for hour in range(self.since, self.until, HOUR)
+            ),
+        )
+        return draft.written(sequence, "")[1]
 
 
 class _Samples(_Attempt):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,11 @@ from billing.explain import NoSuchLine, Stop, explain_answer, explain_line
 from billing.explain_screen import ROWS_SHOWN, on_a_screen
 from billing.sealing import SealBroken
 from domain.clock import StoppedClock
+from domain.decisions import Source
+from domain.interval import HOUR, Interval, parse_instant
 from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
+from warehouse.manifest import AttemptDraft, Hour, Outcome, QueryResponse, Sampling
 
 ANSWER = b'{"status":"success","pod":"uid-team-a-train","again":"uid-team-a-train"}'
 SHA = hashlib.sha256(ANSWER).hexdigest()
@@ -28,20 +30,18 @@ def land(world: World, body: bytes, hour: str, sequence: int) -> None:
     digest = hashlib.sha256(body).hexdigest()
     store = world.home.landing_store()
     store.create(f"objects/{digest[:2]}/{digest}.zst", zstandard.compress(body))
-    manifest = {
-        "cluster_id": "c1",
-        "source": "thanos",
-        "sequence": sequence,
-        "asked_at": "2026-10-09T15:00:00Z",
-        "answered_at": "2026-10-09T15:00:01Z",
-        "sampling": {"sample_interval_seconds": 30, "scrape_interval_seconds": 30},
-        "answers": [{"sha256": digest, "warnings": []}],
-        "hours": [
-            {"hour": hour, "outcome": "ok", "reason": "", "series_count": 1, "sample_count": 1}
-        ],
-    }
+    started_at = parse_instant(hour)
+    asked_at = datetime(2026, 10, 9, 15, tzinfo=UTC)
+    draft = AttemptDraft(
+        *("c1", Source.THANOS, asked_at, asked_at + timedelta(seconds=1)),
+        window=Interval(started_at, started_at + HOUR),
+        code_version="0.1.0",
+        sampling=Sampling(30, 30),
+        answers=(QueryResponse("all", "", 200, digest, len(body), 1),),
+        hours=(Hour(started_at, Outcome.OK, series_count=1, sample_count=1),),
+    )
     key = f"manifests/c1/thanos/{sequence:010}.json"
-    store.create(key, json.dumps(manifest, sort_keys=True).encode())
+    store.create(key, draft.written(sequence, "")[1])
 
 
 @pytest.fixture(scope="module")

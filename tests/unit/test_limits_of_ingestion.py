@@ -18,7 +18,8 @@ from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval, format_instant
 from ingestion.evidence import landing as landing_module
 from ingestion.evidence.landing import Landing
-from ingestion.kubernetes import owner_chains, records, spool
+from ingestion.kubernetes import journal as journal_module
+from ingestion.kubernetes import known_objects, owner_chains
 from ingestion.kubernetes.journal_calendar import CATCH_UP_LIMIT, Calendar
 from ingestion.settings import Connection
 from ingestion.thanos.decode import SERIES_LIMIT, SeriesDictionary
@@ -155,25 +156,25 @@ def test_a_body_larger_than_is_ever_landed_is_refused_when_it_is_read(
 
 def test_an_hour_has_only_so_many_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FolderStore(tmp_path)
-    monkeypatch.setattr(spool, "SEGMENTS_PER_HOUR_LIMIT", 3)
-    journal = spool.JournalWriter(store, "c1", "one", "0.1.0")
+    monkeypatch.setattr(journal_module, "SEGMENTS_PER_HOUR_LIMIT", 3)
+    journal = journal_module.JournalWriter(store, "c1", "one", "0.1.0")
     journal.add([{"line": "broken", "at": format_instant(NOON)}])
     for sequence in range(1, 5):  # somebody else's, taken while this one looked away
-        store.create(spool.segment_key("c1", NOON, sequence), b"of another collector")
+        store.create(journal_module.segment_key("c1", NOON, sequence), b"of another collector")
     journal._sequences = {NOON: 1}
-    with pytest.raises(spool.SegmentDamaged, match="more than 3 segments in one hour"):
+    with pytest.raises(journal_module.SegmentDamaged, match="more than 3 segments in one hour"):
         journal.flush(NOON)
     assert journal.pending_count == 1
 
 
 def test_owners_and_tombstones_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner_chains, "OWNERS_LIMIT", 3)
-    monkeypatch.setattr(records, "TOMBSTONES_LIMIT", 3)
+    monkeypatch.setattr(known_objects, "TOMBSTONES_LIMIT", 3)
     known = owner_chains.OwnerChains()
     graves: dict[str, int] = {}
     for number in range(5):
         known.note_owner(f"o{number}", {})
-        records.forget_uid(graves, f"p{number}", number)
+        known_objects.forget_uid(graves, f"p{number}", number)
     assert list(known.owners) == ["o2", "o3", "o4"]
     assert graves == {"p2": 2, "p3": 3, "p4": 4}
 
