@@ -103,6 +103,7 @@ docs: $(READY) ## Build the pages into build/docs; a broken link fails.
 simulate: N ?= 1000
 simulate: $(READY) ## Compare N simulated tenant-months (1000) with what was true, and write the page.
 	@GPU_LEDGER_WRITE_SIMULATION=1 N=$(N) $(BIN)/python -m pytest -s -m explore tests/scenarios/test_simulated_months.py
+	@GPU_LEDGER_WRITE_SIMULATION=1 N=1000 $(BIN)/python -m pytest -m explore tests/unit/test_prune_decision.py
 
 clean: ## Remove what make made here (not your homes).
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache

@@ -100,7 +100,7 @@ class Records:
                 continue
             try:
                 records.append(msgspec.json.decode(line, type=Record))
-            except ValueError:
+            except (ValueError, RecursionError):
                 if number != len(lines) and not _is_torn(line):
                     raise RecordsUnreadable(self.path, number) from None
         return records

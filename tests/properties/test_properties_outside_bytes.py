@@ -34,6 +34,8 @@ from domain.identity import sha256_bytes
 from domain.interval import HOUR, Interval
 from domain.mig.parted import parse_parted_file
 from fake_gpu.scenario.load import library_text, load_scenario
+from idle_pruner.records import Records, stops_in
+from ingestion.evidence.chain_heads import read_heads
 from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.journal import JournalWriter, segments
 from ingestion.kubernetes.journal_decoder import decode, write_lifecycle
@@ -44,6 +46,7 @@ from ingestion.kubernetes.recover import recover
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
 from orchestration.cli.gpu import read_catalogue
+from orchestration.idle_savings import weekly_report
 from portal.tokens import TokenFile
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, matrix
 from tests.store_in_memory import MemoryStore
@@ -438,12 +441,37 @@ def read_fleet(path: Path) -> object:
     return load_scenario(str(path))
 
 
+RECORD = (
+    '{"at":"2026-11-02T12:00:00Z","event":"%s","kind":"Deployment","namespace":"a","name":"m",'
+    '"api_version":"apps/v1","uid":"u","pods":["p"],"device_count":2}\n'
+)
+HEADS = '[{"cluster_id":"c1","source":"thanos","sequence":3,"sha256":"%s"}]'
+
+
+class NoHeads(LedgerError):
+    """What the command line makes of a file without heads."""
+
+
+def read_pruner_records(path: Path) -> object:
+    history = Records(path).read()
+    return weekly_report(history, stops_in(history), {}, TEN)
+
+
+def read_chain_heads(path: Path) -> object:
+    try:
+        return read_heads(path.read_bytes())
+    except ValueError as cause:
+        raise NoHeads(where=str(path), seen=str(cause), why="", remedy="") from None
+
+
 FILES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
     "kubeconfig": (KUBECONFIG.encode(), read_kubeconfig),
     "mig-parted": (MIG_PARTED.encode(), read_mig_parted),
     "scenario": (library_text("thin_line").encode(), read_fleet),
     "products": (seed_text("gpu_products").encode(), read_catalogue),
     "portal tokens": ((TOKENS % ("0" * 64)).encode(), read_tokens),
+    "records of the pruner": ((RECORD * 2 % ("stopped", "restored")).encode(), read_pruner_records),
+    "heads of chains": ((HEADS % ("ab" * 32)).encode(), read_chain_heads),
     "snapshots": (SNAPSHOTS, lambda path: Snapshots(path.parent).tenants()),
 }
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from datetime import timedelta
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -14,6 +16,7 @@ import pytest
 from clients.prometheus import PrometheusClient, PrometheusFailed, Series
 from idle_pruner.decision import Decision, Replica, Thresholds, Verdict, decide
 from idle_pruner.evidence import Evidence, collect_evidence
+from tests.idle_decisions_page import NONE, PAGE, WORDS, Case, known_tool_stops, page
 from tests.idle_workloads import (
     FAULTS,
     NOW,
@@ -24,6 +27,7 @@ from tests.idle_workloads import (
     samples_of,
     scrape_times,
 )
+from tests.written_pages import DOCS
 
 THRESHOLDS = Thresholds()
 LONG_AGO = NOW - timedelta(hours=5)
@@ -190,10 +194,9 @@ def test_a_response_with_a_warning_is_no_evidence() -> None:
         evidence_of(samples)
 
 
-def check_random_workloads(count: int, seed: str) -> Counter[str]:
+def check_random_workloads(count: int, seed: str, first: int = 0) -> Iterator[Case]:
     """No busy workload is idle, and every idle one with whole evidence is found."""
-    found: Counter[str] = Counter()
-    for number in range(count):
+    for number in range(first, first + count):
         chance = random.Random(f"{seed}/{number}")
         devices = random_devices(chance)
         samples = samples_of(devices, is_new_dcgm=chance.random() < 0.5)
@@ -210,22 +213,44 @@ def check_random_workloads(count: int, seed: str) -> Counter[str]:
             assert verdict is not Verdict.IDLE, f"seed {seed}/{number}: {names}"
         elif not faults:
             assert verdict is Verdict.IDLE, f"seed {seed}/{number}"
-        found[f"{'busy' if is_busy else 'idle'}, {names or 'no fault'}: {verdict.value}"] += 1
-    return found
+        yield Case(
+            tuple(fault.__name__ for fault in faults),
+            is_busy,
+            verdict is Verdict.IDLE,
+            known_tool_stops(samples),
+        )
 
 
 def test_no_busy_workload_is_ever_idle_whatever_the_samples_lack() -> None:
-    found = check_random_workloads(400, "always")
-    assert sum(found.values()) == 400
-    for fault in FAULTS:
-        assert any(fault.__name__ in name for name in found), fault.__name__
+    found = list(check_random_workloads(400, "always"))
+    assert {fault for case in found for fault in case.faults} == {f.__name__ for f in FAULTS}
+    assert set(WORDS) == {NONE, *(fault.__name__ for fault in FAULTS)}
+    assert sum(case.is_busy and case.known_tool_stops for case in found) > 30
+    text = page(found, 400, "always", date(2026, 11, 19))
+    assert "busy and stopped by ours" in text
 
 
 @pytest.mark.explore
 def test_a_million_random_workloads() -> None:
+    """With GPU_LEDGER_WRITE_SIMULATION the page of them is written."""
     count = int(os.environ.get("N", "1000")) * 1000
-    found = check_random_workloads(count, os.environ.get("SEED", "explore"))
-    assert sum(found.values()) == count
+    seed = os.environ.get("SEED", "explore")
+    parts = [(part, seed, first) for first, part in _parts(count)]
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        found = [case for cases in processes.map(_cases, parts) for case in cases]
+    assert len(found) == count
+    if os.environ.get("GPU_LEDGER_WRITE_SIMULATION"):
+        text = page(found, count, seed, datetime.now(UTC).date())
+        (DOCS / PAGE).write_text(text, encoding="utf-8")
+
+
+def _parts(count: int, size: int = 5000) -> Iterator[tuple[int, int]]:
+    for first in range(0, count, size):
+        yield first, min(size, count - first)
+
+
+def _cases(part: tuple[int, str, int]) -> list[Case]:
+    return list(check_random_workloads(*part))
 
 
 def test_the_random_test_notices_a_rule_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,4 +258,4 @@ def test_the_random_test_notices_a_rule_that_is_missing(monkeypatch: pytest.Monk
     monkeypatch.setattr("idle_pruner.decision._incomplete", lambda reading, evidence: "")
     monkeypatch.setattr("tests.unit.test_prune_decision.FAULTS", (lose_the_busy_samples,))
     with pytest.raises(AssertionError, match="lose_the_busy_samples"):
-        check_random_workloads(200, "broken")
+        list(check_random_workloads(200, "broken"))
