@@ -829,7 +829,7 @@ def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
         counted.append(dry_run)
         return nothing
 
-    monkeypatch.setattr("orchestration.steps.recount", recount)
+    monkeypatch.setattr("orchestration.cli.recount.recount_period", recount)
     home = tmp_path / "home"
     shutil.copytree(told.opened.home.path, home)
     attested = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)

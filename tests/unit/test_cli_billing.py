@@ -97,7 +97,7 @@ def test_a_look_shows_what_changed_since_the_last_one(
 ) -> None:
     shown = []
     look = lambda *_, dry_run: closed(world, dry_run=dry_run)  # noqa: E731
-    monkeypatch.setattr("orchestration.steps.close", look)
+    monkeypatch.setattr("orchestration.cli.billing.close_period", look)
     for more in ([], [Pod("team-a", "more", at("09 12:00"), at("09 13:00"))]):
         world.pods += more
         world.write()

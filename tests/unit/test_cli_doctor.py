@@ -109,7 +109,8 @@ def test_a_source_that_cannot_be_asked_is_a_line_and_the_others_are_still_looked
     with home(tmp_path) as opened:
         config = opened.home.config_path
         text = config.read_text(encoding="utf-8").replace('thanos = "fake"', "")
-        text = text.replace(".kubernetes]\n", '.kubernetes]\nca_file = "/nowhere/ca.crt"\n')
+        ca_file = '.kubernetes]\nca_file = "/nowhere/ca.crt"\nurl = "https://'
+        text = text.replace('.kubernetes]\nurl = "http://', ca_file)
         config.write_text(text, encoding="utf-8")
         found = wrong(OpenHome(opened.home, opened.clock))
         assert "no thanos" in found["thanos", "is configured"]["seen"]

@@ -26,7 +26,15 @@ SIGNATURE = (
     *("--from", "2026-10-09T10:00:00Z", "--to", "2026-10-09T12:00:00Z"),
     *("--treatment", "bill_nothing", "--reason", "collector upgrade", "--by", "Ada Example"),
 )
-FOR_PEOPLE = ["fake show", "collect", "landing show", "portal token", "up", "completion"]
+FOR_PEOPLE = [
+    "fake cluster run",
+    "fake show",
+    "collect",
+    "landing show",
+    "portal token create",
+    "up",
+    "completion",
+]
 """They print a file as it is, or go on until they are ended."""
 
 
@@ -48,14 +56,16 @@ def printed(command: str, *arguments: object) -> Any:
 def test_commands_without_json_are_those_that_have_nothing_to_tell() -> None:
     context = click.Context(cli)
     found = {name: cli.get_command(context, name) for name in COMMANDS}
-    leaves = [
-        leaf
-        for name, one in found.items()
-        for leaf in (
-            [f"{name} {sub}" for sub in one.commands] if isinstance(one, click.Group) else [name]
-        )
-    ]
+    leaves = [leaf for name, one in found.items() for leaf in leaves_of(name, one)]
     assert [leaf for leaf in leaves if leaf not in commands_with_json()] == FOR_PEOPLE
+
+
+def leaves_of(name: str, command: click.Command | None) -> list[str]:
+    if not isinstance(command, click.Group):
+        return [name]
+    return [
+        leaf for sub, one in command.commands.items() for leaf in leaves_of(f"{name} {sub}", one)
+    ]
 
 
 def test_short_forms_are_the_long_ones() -> None:

@@ -48,7 +48,7 @@ def test_signing_the_same_again_changes_nothing(tmp_path: Path) -> None:
     CliRunner().invoke(accept_gap, [*SIGNATURE, "--home", str(tmp_path)])
     before = (home.decisions / "accepted_gaps.csv").read_bytes()
     again = CliRunner().invoke(accept_gap, [*SIGNATURE, "--home", str(tmp_path)])
-    assert "signed before" in again.output
+    assert "accepted before" in again.output
     assert (home.decisions / "accepted_gaps.csv").read_bytes() == before
 
 

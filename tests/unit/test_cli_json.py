@@ -78,7 +78,7 @@ def test_the_tables_of_a_refresh_are_as_promised(
     home = Home.create(tmp_path / "home", "")
     october = BillingPeriod("2026-10")
     counted = SimpleNamespace(period=october, row_counts={"fct_charges": 2}, facts_sha256="0" * 64)
-    monkeypatch.setattr("orchestration.steps.refresh", lambda *_: counted)
+    monkeypatch.setattr("orchestration.cli.facts.refresh_period", lambda *_: counted)
     found = printed("refresh", "--period", "2026-10", "--home", str(home.path))
     assert json.loads(found) == [{"period": "2026-10", "table": "fct_charges", "rows": 2}]
     assert differences("refresh", found) == []

@@ -108,7 +108,7 @@ def test_work_that_reports_nothing_says_that_it_goes_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "PLAIN_LINE_SECONDS", 0.05)
-    monkeypatch.setattr(output, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(output, "POLL_SECONDS", 0.01)
     lines: list[str] = []
     deadline = time.monotonic() + 60
     with progress("Checking"):
