@@ -20,5 +20,5 @@ def test_hours_without_a_number_and_hours_with_part_of_one_are_told_apart() -> N
     )
     assert left_out(rows("measured", "not measured", "measured in part", "not measured")) == (
         "2 hours were not measured; they have no number. "
-        "1 were measured in part: their numbers are of that part."
+        "1 were measured in part: their numbers cover that part."
     )

@@ -19,7 +19,8 @@ SPELLED = "\\x1b]0;title\\x07\\x1b[2J\\x1b[31m\\x9b2Kred\\rover\\x08\\u202etxt.e
 DRAWN = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")  # colours and bars of our own
 PROGRAM = """
 import sys
-from orchestration.cli.output import emit, guard_terminals, progress
+from orchestration.cli.output import emit, progress
+from orchestration.cli.terminal import guard_terminals
 guard_terminals()
 hostile = sys.argv[1]
 for output in ("table", "json", "csv"):

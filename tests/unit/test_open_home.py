@@ -37,14 +37,3 @@ def test_only_the_clock_of_a_fake_fleet_is_driven(tmp_path: Path) -> None:
     ran = CliRunner().invoke(collect, ["c-1", "--drive-to", "2026-10-02", *place])
     assert ran.exit_code == 2
     assert CLOCK_VARIABLE in ran.output
-
-
-def test_labels_are_remembered_of_the_clusters_that_are_asked_now(tmp_path: Path) -> None:
-    opened = OpenHome(Home.create(tmp_path / "home", ""), SystemClock())
-    near = opened.pull_memory("near")
-    far = opened.pull_memory("far", beside=["near"])
-    assert opened.pull_memory("near", beside=["far"]) is near
-    third = opened.pull_memory("third", beside=["far"])  # the first one is not asked any more
-    assert opened.pull_memory("far", beside=["third"]) is far
-    assert opened.pull_memory("third") is third
-    assert opened.pull_memory("near") is not near
