@@ -19,7 +19,7 @@ from domain.clock import StoppedClock
 from domain.findings import CheckResult
 from ingestion.evidence.chain_heads import heads_json, heads_of, keep_heads, kept_heads, read_heads
 from ingestion.evidence.landing import Landing, ManifestChanged
-from orchestration import steps
+from orchestration import open_hours, steps
 from orchestration.cli.main import cli
 from orchestration.open_home import OpenHome
 from quality.run import check_period
@@ -143,7 +143,7 @@ def test_damaged_kept_heads_are_a_named_problem(world: World) -> None:
 @pytest.mark.deep
 def test_a_check_keeps_the_heads_and_the_next_check_compares_them(tmp_path: Path) -> None:
     with fleet(tmp_path, datetime(2026, 10, 5, 2, 30, tzinfo=UTC)) as (opened, _):
-        hours = steps.ledger.open_window(opened)
+        hours = open_hours.open_window(opened)
         assert hours
         steps.pull(opened, hours)
         period = BillingPeriod("2026-10")

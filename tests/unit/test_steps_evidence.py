@@ -64,22 +64,22 @@ def test_only_hours_that_are_over_with_their_last_sample_are_asked(tmp_path: Pat
         samples = [Source.THANOS]
         # The sample after the second hour is due half a minute past two.
         early = replace(opened, clock=StoppedClock(at(2) + timedelta(seconds=29)))
-        assert open_hours.askable(early, DAY, sources=samples) == [
+        assert open_hours.windows_to_pull(early, DAY, sources=samples) == [
             (cluster_id, Source.THANOS, Interval(at(0), at(1)))
         ]
         due = replace(opened, clock=StoppedClock(at(2) + timedelta(seconds=30)))
-        assert open_hours.askable(due, DAY, sources=samples) == [
+        assert open_hours.windows_to_pull(due, DAY, sources=samples) == [
             (cluster_id, Source.THANOS, Interval(at(0), at(2)))
         ]
-        assert open_hours.askable(due, DAY, clusters=["another"]) == []
+        assert open_hours.windows_to_pull(due, DAY, clusters=["another"]) == []
 
 
 def test_what_cannot_repair_is_not_asked_unless_somebody_insists(tmp_path: Path) -> None:
     with fleet(tmp_path, at(5)) as (opened, _):
         old = replace(opened, clock=StoppedClock(at(0) + timedelta(days=366)))
         samples = [Source.THANOS]
-        assert open_hours.askable(old, DAY, sources=samples) == []
-        assert len(open_hours.askable(old, DAY, sources=samples, again=True)) == 1
+        assert open_hours.windows_to_pull(old, DAY, sources=samples) == []
+        assert len(open_hours.windows_to_pull(old, DAY, sources=samples, again=True)) == 1
 
 
 def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
