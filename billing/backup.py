@@ -1,12 +1,11 @@
-"""Backups: the four kept parts of a home, copied, listed and verified; and the way back.
+"""Backups: the four kept parts of a home, copied, listed and verified; and restoring them.
 
-Put here: what is copied, how a copy is checked, and how a home is made from one.
+Put here: copying, verifying a copy, and making a home from a copy.
 Not here: when a restored record may be written (`guard`), or how evidence is verified
 (`ingestion.evidence.landing`), which the caller hands in.
 
 Everything else in a home is rebuilt from these four, byte for byte. A copy is verified against its
-listing, and its contents against their names and chains: a faithful copy of damaged evidence is no
-backup.
+listing, and its contents against their names and chains, so a copy of damaged evidence is refused.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ FOLDERS = ("decisions/", "landing/", "record/")
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 VerifyEvidence = Callable[[Store, Record], Iterable[LedgerError]]
-"""Everything that is wrong with a landing and the record beside it."""
+"""All problems of a landing and the record beside it."""
 
 
 class NotABackup(WrongUse):
-    """A folder without a listing, or one that already holds something."""
+    """A folder without a listing of a backup, or a target folder that is not empty."""
 
     code = "BACKUP-001"
 
@@ -44,14 +43,13 @@ class NotABackup(WrongUse):
         super().__init__(
             where=str(folder),
             seen=seen,
-            why="a backup is known by its listing, which is written last, when all of it is there",
-            remedy="name a finished backup to restore from, or an empty folder outside the home to "
-            "back up into",
+            why="a backup has a listing, which is written after all files",
+            remedy="to restore, name a finished backup; to back up, an empty folder outside a home",
         )
 
 
 class BackupChanged(EvidenceChanged):
-    """A file of a backup that is not what was backed up."""
+    """A file of a backup is missing, new or changed."""
 
     code = "BACKUP-002"
 
@@ -59,14 +57,14 @@ class BackupChanged(EvidenceChanged):
         super().__init__(
             where=f"{folder}/{name}",
             seen=seen,
-            why="a home restored from it would not be the home that was backed up",
-            remedy="use another backup; this one proves nothing any more",
+            why="a restored home would differ from the home that was backed up",
+            remedy="use another backup",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a backup holds, and every damage in it."""
+    """The files of a backup, and its problems."""
 
     folder: Path
     files: dict[str, str]  # name → hash
@@ -78,8 +76,7 @@ class Backup:
 def back_up(home: Home, folder: Path, verify_evidence: VerifyEvidence) -> Backup:
     """Copy the four kept parts into an empty folder, and verify the copy.
 
-    Of a damaged home the copy is made all the same, so that no more is lost; its problems are
-    those of the home.
+    A damaged home is copied as well; the problems of the copy are then those of the home.
     """
     if folder.exists() and any(folder.iterdir()):
         raise NotABackup(folder, "the folder is not empty")
@@ -87,7 +84,7 @@ def back_up(home: Home, folder: Path, verify_evidence: VerifyEvidence) -> Backup
         raise NotABackup(folder, f"the folder is inside the home {home.path}")
     target = FolderStore(folder)
     listing: dict[str, str] = {}
-    # The head is taken first: what is appended meanwhile is not promised, what is older is.
+    # The head is read first: the backup has all events up to it, perhaps later ones too.
     head = _head_of(Record(home.record_store()))
     for name, body in _kept_files(home):
         target.create(name, body)
@@ -127,7 +124,7 @@ def verify_backup(folder: Path, verify_evidence: VerifyEvidence) -> Backup:
 
 
 def restore(backup: Backup, path: Path, clock: Clock) -> Home:
-    """Make a home from a verified backup; its record stays read-only until it is admitted."""
+    """Make a home from a verified backup; its record stays read-only until it is released."""
     for problem in backup.problems:
         raise problem
     if path.exists() and any(path.iterdir()):
@@ -135,7 +132,7 @@ def restore(backup: Backup, path: Path, clock: Clock) -> Home:
     source = FolderStore(backup.folder)
 
     def listed(*prefixes: str) -> Iterator[tuple[str, bytes]]:
-        """The files of a part; compared once more, for they may have changed since."""
+        """The files of a part; each hash is compared again."""
         for name, digest in sorted(backup.files.items()):
             if name.startswith(prefixes):
                 body = source.read(name)
@@ -152,7 +149,7 @@ def restore(backup: Backup, path: Path, clock: Clock) -> Home:
         if store.list(""):
             raise NotABackup(Path(store.location), "the place for the restored part is not empty")
     record = Record(home.record_store())
-    # First of all, so that a restore which dies half-way leaves nothing that could be written.
+    # Before all other keys, so that the record of an unfinished restore is read-only.
     mark_restored(record, backup.head, clock.now())
     for prefix, store in stores.items():
         for name, body in listed(prefix):
@@ -163,7 +160,7 @@ def restore(backup: Backup, path: Path, clock: Clock) -> Home:
 
 
 def _head_of(record: Record) -> Head:
-    """The end of the record; of a damaged one, none: its problems are found in the copy."""
+    """The end of the record; the zero head for a damaged record."""
     try:
         return record.head()
     except EvidenceChanged:
@@ -171,7 +168,7 @@ def _head_of(record: Record) -> Head:
 
 
 def _kept_files(home: Home) -> Iterator[tuple[str, bytes]]:
-    """The record before the landing: what it says of the landing is there when that is copied."""
+    """The record before the landing, so that the copy has all evidence that the record names."""
     yield "config.toml", home.config_path.read_bytes()
     decisions = open_store(home.decisions)
     for key in decisions.list(""):
@@ -185,13 +182,13 @@ def _kept_files(home: Home) -> Iterator[tuple[str, bytes]]:
 
 
 def _keys(store: Store, referring: str) -> list[str]:
-    """All keys; those that refer to others first, for the others were written before them."""
+    """All keys; first those that refer to others, which were written before them."""
     first = store.list(referring)
     return first + [key for key in store.list("") if not key.startswith(referring)]
 
 
 def _is_kept(key: str) -> bool:
-    """A lease belongs to a running writer, and a restored record has its own guard."""
+    """Leases belong to running writers, and a restored record gets a mark of its own."""
     return key != LEASE_KEY and not key.startswith(RESTORES)
 
 
@@ -217,14 +214,14 @@ def _listing(folder: Path) -> tuple[dict[str, str], Head]:
 
 
 def _listed_name(name: str) -> str:
-    """A name that a backup may list; others could be written anywhere in the restored home."""
+    """The name, if a backup may list it: a restore writes no other files."""
     try:
         validate_key(name)
     except KeyNotAllowed as cause:
         raise ValueError(cause.seen) from None
     is_kept = name.startswith(FOLDERS) and _is_kept(name.removeprefix("record/"))
     if name != "config.toml" and not is_kept:
-        raise ValueError(f"{name!r} is no file of a backup")
+        raise ValueError(f"{name!r} is not a file of a backup")
     return name
 
 

@@ -1,7 +1,7 @@
-"""What a close stands on, as a sealed document: decisions, evidence, check, code.
+"""The basis of a close as a sealed document: decisions, evidence, check, code.
 
-Put here: how the ground of a close is written down, and read back for a recount.
-Not here: the documents that stand on it (`invoice`, `statement`).
+Put here: writing the basis, and reading it back for a recount.
+Not here: the documents that name it (`invoice`, `statement`).
 
 Nothing in it depends on when or in which order evidence arrived or was asked for, nor on the time
 of the close, so that the same evidence under the same decisions has the same basis.
@@ -28,7 +28,7 @@ SCHEMA = "gpu-ledger/basis/1"
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """Everything that the documents of one period follow from."""
+    """All inputs of the documents of one period."""
 
     period: BillingPeriod
     currency: str
@@ -41,7 +41,7 @@ class Basis:
 
     @property
     def issuer(self) -> Party | None:
-        """Who issues the documents: whoever did when the period ended."""
+        """The issuer of the documents, at the end of the period."""
         last = self.period.ended_at - timedelta(seconds=1)
         return self.decisions.party(PartyRole.ISSUER, "", last)
 
@@ -77,12 +77,12 @@ class Basis:
 
 
 def sealed_decisions(basis: Mapping[str, Any]) -> Decisions:
-    """The decisions as they were sealed, whatever has been decided since."""
+    """The decisions as they were sealed."""
     return load_sealed_copy(basis["decisions"])
 
 
 def sealed_copies(record: Record) -> dict[BillingPeriod, Decisions]:
-    """The decisions that each closed period was billed by, in the order of the periods."""
+    """The sealed decisions of each closed period, in order."""
     closes = sorted(record.ledger().closes().items())
     return {
         BillingPeriod(name): sealed_decisions(record.sealed(str(close.body["basis_sha256"])))

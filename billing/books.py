@@ -1,7 +1,7 @@
-"""The books: every line of every document, read back from the record.
+"""The books: every line of every document, read from the record.
 
-Put here: issued documents and their lines, corrections that wait for an invoice.
-Not here: what follows from them (`corrections`, `voiding`, `plan`).
+Put here: issued documents and their lines, corrections without an invoice.
+Not here: new corrections, voids and documents (`corrections`, `voiding`, `plan`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from domain.errors import WrongUse
 
 
 class NoSuchDocument(WrongUse):
-    """A number under which nothing was issued."""
+    """A number without a document."""
 
     code = "BOOK-001"
 
@@ -26,17 +26,17 @@ class NoSuchDocument(WrongUse):
         last = list(issued)[-1:]
         super().__init__(
             where=f"document {number}",
-            seen=f"nothing was issued under this number; the last one is {last[0]}"
+            seen=f"no document has this number; the last one is {last[0]}"
             if last
-            else "nothing was issued at all",
-            why="only what was issued can be voided, verified or explained",
+            else "no document was issued",
+            why="only issued documents can be voided, verified or explained",
             remedy="`gpu-ledger invoice P` lists the numbers of month P",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawnLine:
-    """A line that a void took back."""
+    """A line that a void negates."""
 
     line: Line
     voided: str  # the number of the document that was voided
@@ -68,26 +68,26 @@ class Books:
         return {str(self.record.sealed(d.sha256)["tenant"]): d.number for d in issued}
 
     def issued_lines(self) -> Iterator[Line]:
-        """Every line ever issued."""
+        """Every issued line."""
         for issued in self.ledger.documents():
             yield from read_lines(self.record.sealed(issued.sha256))
 
     def lines(self) -> Iterator[Line]:
-        """Every line ever issued, and every correction that waits for its invoice."""
+        """Every issued line, and every correction without an invoice."""
         yield from self.issued_lines()
         yield from self.pending_lines(self.ledger.pending_corrections())
 
     def pending_lines(self, pending: Iterable[Event]) -> Iterator[Line]:
-        """The lines of these pending corrections, less those that a void withdrew."""
+        """The lines of these pending corrections, without those that a void withdrew."""
         for line, void in self.corrected_lines(pending):
             if void is None:
                 yield line
 
     def withdrawn_lines(self) -> Iterator[WithdrawnLine]:
-        """Every line that a void took back, in the order in which the lines came about.
+        """Every line that a void negates, in the order of the lines.
 
-        These are the lines of the voided documents, and the corrections of them that no invoice had
-        when they were voided.
+        These are the lines of the voided documents, and their corrections that were not on an
+        invoice at the time of the void.
         """
         voids = self.ledger.voids()
         for issued in self.ledger.documents():
@@ -115,6 +115,6 @@ class Books:
 
 
 def correction_currencies(record: Record, corrections: Iterable[Event]) -> set[str]:
-    """The currencies of these corrections; those of mere consumption have none."""
+    """The currencies of these corrections; corrections of consumption have none."""
     sealed = (record.sealed(str(event.body["corrections_sha256"])) for event in corrections)
     return {str(document["currency"]) for document in sealed} - {""}

@@ -1,11 +1,11 @@
 """The programme owner's report: active worker nodes and GPUs active per node, hour by hour.
 
-Put here: how hours are told with their measure, sealed as runs of equal hours, and written as CSV.
+Put here: hours with their measure, sealed as runs of equal hours, and written as CSV.
 Not here: how cards are counted (`fct_node_hours`, `fct_cluster_hours`).
 
-An hour that nobody measured is there, marked, and has no number: it is never zero. A partly
-measured hour has a number that is a lower bound, and says so; so does one of slices whose cards no
-evidence names (`how_known`). The weakest ground is the last in the order of the words.
+An hour that was not measured is marked and has no number: it is never zero. A partly measured hour
+has a lower bound and is marked; so is an hour of slices whose cards no evidence names
+(`how_known`). The weakest basis is the last one in alphabetical order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FLEET = "(fleet)"
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClusterHour:
-    """One hour of one cluster; there are no numbers where nobody measured."""
+    """One hour of one cluster; an hour that was not measured has no numbers."""
 
     cluster_id: str
     hour_started_at: datetime
@@ -63,7 +63,7 @@ NODE_COLUMNS = tuple(field.name for field in fields(NodeHour))
 
 
 def measures(coverage_statuses: Iterable[CoverageStatus]) -> dict[tuple[str, datetime], str]:
-    """How each expected hour of each cluster was measured, over its sources."""
+    """The measure of each expected hour of each cluster, over its sources."""
     states: defaultdict[tuple[str, datetime], set[CoverageState]] = defaultdict(set)
     for coverage_status in coverage_statuses:
         if coverage_status.state is not CoverageState.NOT_EXPECTED:
@@ -77,7 +77,7 @@ def cluster_hours(
     measured: Mapping[tuple[str, datetime], str],
     counted: Mapping[tuple[str, datetime], tuple[int, int, int, int, int, str]],
 ) -> list[ClusterHour]:
-    """One row per expected hour, in order; without a measure there is no count."""
+    """One row per expected hour, in order; an hour that was not measured has no count."""
     hours = []
     for (cluster, hour), measure in sorted(measured.items()):
         counts = counted.get((cluster, hour), (0, 0, 0, 0, 0, NOTHING))
@@ -89,7 +89,7 @@ def cluster_hours(
 def node_hours(
     measured: Mapping[tuple[str, datetime], str], counted: Iterable[tuple[Any, ...]]
 ) -> list[NodeHour]:
-    """One row per node and hour that anybody measured.
+    """One row per node and measured hour.
 
     Counted are (cluster, node, hour, capacity, largest number active, its bound, how known).
     """

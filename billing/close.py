@@ -1,61 +1,63 @@
-"""Closing a period: checked again, sealed, numbered and recorded in one event, or refused.
+"""Closing a period: check, plan, and one event that issues all documents; or a refusal.
 
-Put here: the order of the steps, and the reasons to refuse.
-Not here: what the documents are (`plan`), how they are written (`commits`) or rendered (`render`).
+Put here: the order of the steps, the reasons to refuse, and the event of a close.
+Not here: the documents (`plan`), or their files (`documents_folder`).
 
-What is sealed is read from the very facts that were checked, which their hash shows. Checking may
-take long, so it comes before the lease.
+The facts that are sealed are the checked facts: they are read on the connection of the check, or
+their hash is compared. A check can take long, so it runs before the lease.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from billing.books import Books
-from billing.commits import commit_close, plan_from
-from billing.events import Event, Ledger
-from billing.gate import require_billable
-from billing.grounds import FactsChangedSinceCheck, FactsReader, read_grounds
-from billing.guard import require_writable
-from billing.mirror import read_estimates, write_estimates
-from billing.plan import Plan
-from billing.record import Record
-from billing.render import (
+from billing.billed_facts import FactsChangedSinceCheck, FactsReader, Grounds, read_grounds
+from billing.books import Books, correction_currencies
+from billing.documents_folder import (
     Progress,
     issued_documents,
     make_folders,
     render_ahead,
     render_documents,
 )
-from billing.rendering import MODEL_PAGES, month_files, verifier_file
-from billing.retention import require_held
+from billing.events import Event, EventKind, Ledger
+from billing.gate import require_billable
+from billing.guard import require_writable
+from billing.landed_evidence import require_held
+from billing.lines import Line
+from billing.plan import Plan, plan_close
+from billing.record import Record
+from billing.record_tables import read_estimates, write_estimates
+from billing.rendering.document_files import ENCLOSED, MODEL_PAGES, month_files, verifier_file
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Decisions
 from domain.errors import NotBillable
 from domain.findings import CheckResult, Finding
 from domain.interval import format_instant
-from domain.money import Money, parse_nanos
+from domain.money import CurrenciesDiffer, Money, parse_nanos
 from warehouse.home import Home
+from warehouse.lease import lease
 
 CheckPeriod = Callable[[], CheckResult]
 
 
 class TooEarlyToClose(NotBillable):
-    """The grace time in which late evidence still counts is not over."""
+    """The grace time for late evidence is not over."""
 
     code = "CLOSE-002"
 
     def __init__(self, period: BillingPeriod, now: datetime, closes_from: datetime) -> None:
         super().__init__(
             where=f"period {period}",
-            seen=f"it is {format_instant(now.replace(microsecond=0))}, and the grace time ends at "
+            seen=f"it is {format_instant(now.replace(microsecond=0))}; the grace time ends at "
             f"{format_instant(closes_from)}",
             why="evidence that arrives until then still changes the amounts",
-            remedy=f"`gpu-ledger close {period} --dry-run` shows every invoice as it stands now",
+            remedy=f"`gpu-ledger close {period} --dry-run` shows the present estimate",
         )
 
 
@@ -67,12 +69,12 @@ class DocumentSummary:
     tenant: str
     billed_nanos: int
     sha256: str  # empty while it is only planned
-    estimated_nanos: int | None = None  # what the dry run before this one came to
+    estimated_nanos: int | None = None  # of the dry run before this one
 
 
 @dataclass(frozen=True, slots=True)
 class CloseResult:
-    """What a close issued, or what a dry run would issue and what stands against it."""
+    """The documents of a close; of a dry run, the planned documents and the blocking findings."""
 
     period: BillingPeriod
     invoices: tuple[DocumentSummary, ...]
@@ -129,7 +131,7 @@ def close_period(
     files = _files_of(books, period, plan, progress)
     if model_pages is not None:
         files[MODEL_PAGES] = model_pages()
-    # Whatever can fail has to fail before the commit.
+    # All steps that can fail come before the commit.
     make_folders(home, period, [draft.tenant for draft in plan.drafts])
     commit_close(books, period, plan, clock, holder, files)
     render_documents(home, period, ahead=files)
@@ -139,7 +141,7 @@ def close_period(
 def _files_of(
     books: Books, period: BillingPeriod, plan: Plan, progress: Progress | None
 ) -> dict[str, bytes]:
-    """Every file that the close of a plan issues, before anything is written."""
+    """Every file that the close of a plan issues."""
     drafts = [draft.document for draft in plan.drafts]
     earlier = issued_documents(books.record, books.ledger.events, period.name)
     return {
@@ -164,7 +166,7 @@ def _check_and_plan(
 
 
 def closes_from(period: BillingPeriod, decisions: Decisions) -> datetime:
-    """The end of the grace time, by the policy that held when the period ended."""
+    """The end of the grace time, by the policy at the end of the period."""
     last = period.ended_at - timedelta(seconds=1)
     return period.ended_at + timedelta(days=decisions.grace_days(last))
 
@@ -230,3 +232,56 @@ def _summaries(record: Record, event: Event) -> list[DocumentSummary]:
         billed = parse_nanos(document["total_billed_cost"])
         summaries.append(DocumentSummary(issued.number, document["tenant"], billed, issued.sha256))
     return summaries
+
+
+# The commit ---------------------------------------------------------------------------------------
+
+
+def plan_from(books: Books, grounds: Grounds, issued_at: datetime) -> Plan:
+    """The documents of a close: usage, and the corrections without an invoice."""
+    basis, period = grounds.basis, grounds.basis.period
+    pending = books.ledger.pending_before(period.name)
+    for currency in correction_currencies(books.record, pending) - {basis.currency}:
+        raise CurrenciesDiffer(currency, basis.currency, f"corrections on documents of {period}")
+    corrections: defaultdict[str, list[Line]] = defaultdict(list)
+    for line in books.pending_lines(pending):
+        corrections[line.key.tenant].append(line)
+    numbers = [document.number for document in books.ledger.documents()]
+    return plan_close(grounds, corrections, numbers, issued_at)
+
+
+def commit_close(
+    books: Books,
+    period: BillingPeriod,
+    plan: Plan,
+    clock: Clock,
+    holder: str,
+    files: Mapping[str, bytes],
+) -> None:
+    """Issue every document of a plan in one event; nothing if the period was closed meanwhile.
+
+    Before the event nothing is issued and no number is taken; a killed command leaves at most
+    sealed documents without an event. `files`: every issued file, by its name in a bundle.
+    """
+    require_billable(plan.check_result, str(plan.basis["currency"]))
+    record = books.record
+    # An event after the plan moves the head, and the numbers of the plan are not used.
+    with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
+        if period.name in record.closed_periods():
+            return
+        body = {
+            "period": period.name,
+            "basis_sha256": record.seal(plan.basis),
+            "documents": [
+                {"number": draft.number, "sha256": record.seal(draft.document)}
+                for draft in plan.drafts
+            ],
+            "statement_sha256": record.seal(plan.statement),
+            "corrections_sha256s": [
+                event.body["corrections_sha256"]
+                for event in books.ledger.pending_before(period.name)
+            ],
+            **record.seal_files(files, ENCLOSED),
+        }
+        kind = EventKind.PERIOD_CLOSED
+        record.append(held, books.ledger.head, kind, body, clock.now(), holder)

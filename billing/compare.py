@@ -1,22 +1,30 @@
-"""The same facts under the published rules of other tools: what would they have billed?
+"""The same facts under the published rules of other tools, and the difference per tenant.
 
-Put here: the rules, each with the tool whose rule it is, and the difference per tenant.
-Not here: the ledger's own rule, which is `fct_charges`, or reading the facts (`compare_reader`).
+Put here: the rules, each with its tool, and reading the pods that they are applied to.
+Not here: the rule of gpu-ledger itself (`fct_charges`).
 
-Each rule is written from what its tool publishes, and tested against numbers that the tool
-publishes. All of them take a pod's samples: none of these tools has a second source.
+Each rule follows the publication of its tool and is tested against published numbers. All rules use
+the samples of a pod: none of these tools has a second source.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
 
+from domain.billing_period import BillingPeriod
 from domain.interval import Interval, intersection, union
 from domain.money import divide_rounding_half_even
+from warehouse.connection import connected
+from warehouse.home import Home
+
+if TYPE_CHECKING:
+    import duckdb
 
 STEP_SECONDS = 900
 """MOC queries with a step of 15 minutes."""
@@ -55,7 +63,7 @@ class PodLife:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One way to count, and the tool that counts so."""
+    """One rule of counting, and its tool."""
 
     name: str
     title: str
@@ -65,7 +73,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """What a rule would have billed a tenant, beside what the ledger did."""
+    """The amount of a rule for a tenant, beside the amount of the ledger."""
 
     tenant: str
     rule: str
@@ -195,3 +203,98 @@ def compare(lives: Iterable[PodLife], billed: Mapping[str, int]) -> list[Differe
 
 def _rounded(exact: Fraction) -> int:
     return divide_rounding_half_even(exact.numerator, exact.denominator)
+
+
+# Reading the pods ---------------------------------------------------------------------------------
+
+# One row per pod, kind of device and price, in order of time within a pod's resource.
+_SEGMENTS = """
+    with prices as (
+        select rate_id, any_value(rate_nanos_per_hour)::decimal(38, 0) as rate_nanos_per_hour
+        from marts.fct_charges where billing_period = $period group by rate_id
+    )
+    select cluster_id, pod_uid, resource, min(segment_started_at) as first_started_at, tenant,
+        gpu_class, mig_profile <> 'whole', device_count, weight_numerator, weight_denominator,
+        compute_share_numerator, compute_share_denominator, rate_nanos_per_hour
+    from marts.fct_pod_hours inner join prices using (rate_id)
+    where billing_period = $period and belongs_to = 'tenant' and rate_id <> ''
+    group by all order by all
+"""
+
+_SAMPLED = """
+    select cluster_id, pod_uid, first_sampled_at, last_sampled_at
+    from marts.fct_sampled_pods where billing_period = $period order by all
+"""
+
+_OUTAGES = """
+    select cluster_id, segment_started_at, segment_ended_at
+    from marts.fct_pod_hours where billing_period = $period and is_outage order by all
+"""
+
+_BILLED = """
+    select tenant, sum(cost_nanos)::decimal(38, 0)
+    from (
+        select tenant, cost_nanos from marts.fct_charges
+        where billing_period = $period and belongs_to = 'tenant'
+        union all
+        select tenant, credit_nanos from marts.fct_outage_credits
+        where billing_period = $period and belongs_to = 'tenant'
+    )
+    group by all order by all
+"""
+
+Pod = tuple[str, str]
+
+
+def compare_period(home: Home, period: BillingPeriod) -> list[Difference]:
+    """The amounts of other tools for the facts of a period, per tenant and rule."""
+    with connected(home.warehouse_path, read_only=True) as connection:
+        billed = {name: int(nanos) for name, nanos in _rows(connection, _BILLED, period)}
+        return compare(_lives(connection, period), billed)
+
+
+def _lives(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Iterator[PodLife]:
+    sampled: defaultdict[Pod, list[Sampled]] = defaultdict(list)
+    for cluster, uid, first, last in _rows(connection, _SAMPLED, period):
+        sampled[cluster, uid].append(Sampled(_utc(first), _utc(last)))
+    pieces: defaultdict[str, list[Interval]] = defaultdict(list)
+    for cluster, first, last in _rows(connection, _OUTAGES, period):
+        pieces[cluster].append(Interval(_utc(first), _utc(last)))
+    outages = {cluster: tuple(union(found)) for cluster, found in pieces.items()}
+    rows = _rows(connection, _SEGMENTS, period)
+    for (cluster, uid, _), of_pod in groupby(rows, key=lambda row: row[:3]):
+        found = list(of_pod)
+        # Samples before a change of the price have the earlier price.
+        starts = [period.started_at, *(_utc(row[3]) for row in found[1:]), period.ended_at]
+        for row, (first, until) in zip(found, pairwise(starts), strict=True):
+            tenant, gpu_class, is_slice, count, *fractions, rate = row[4:]
+            yield PodLife(
+                tenant=tenant,
+                cluster_id=cluster,
+                pod_uid=uid,
+                gpu_class=gpu_class,
+                is_slice=is_slice,
+                device_count=count,
+                weight=Fraction(*fractions[:2]),
+                compute_share=Fraction(*fractions[2:]),
+                rate_nanos_per_hour=int(rate),
+                window=Interval(first, until),
+                sampled=tuple(_clipped(sampled[cluster, uid], first, until)),
+                outages=outages.get(cluster, ()),
+            )
+
+
+def _clipped(runs: Sequence[Sampled], first: datetime, until: datetime) -> Iterator[Sampled]:
+    for run in runs:
+        if run.first_at < until and run.last_at >= first:
+            yield Sampled(max(run.first_at, first), min(run.last_at, until))
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, statement: str, period: BillingPeriod
+) -> list[tuple[Any, ...]]:
+    return connection.execute(statement, {"period": period.name}).fetchall()
+
+
+def _utc(instant: datetime) -> datetime:
+    return instant.astimezone(UTC)

@@ -1,11 +1,11 @@
-"""Corrections: what a closed period should have come to, against what was billed for it so far.
+"""Corrections: the differences of a recount from all bills of a closed period so far.
 
-Put here: the difference of two countings as lines, and how it is sealed.
+Put here: the differences as lines, and the sealed document of them.
 Not here: counting again (`warehouse.build`), or the steps of a recount (`recount`).
 
-Billed so far is everything on every document: the original lines, corrections of them, corrections
-of those, voids, and corrections that are recorded and wait for their invoice. So counting the same
-twice corrects nothing the second time, and original plus corrections is the recounted truth.
+The bills so far are all lines of all documents: original lines, corrections, voids, and recorded
+corrections without an invoice. So a second recount of the same facts has no corrections, and the
+original lines plus all corrections equal the recount.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA = "gpu-ledger/corrections/1"
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """What stands on documents for one charge, all of them added up."""
+    """The sum of all lines for one charge."""
 
     device_seconds: int = 0
     nanos: int = 0
@@ -46,7 +46,7 @@ class Billed:
 
 
 def billed_so_far(lines: Iterable[Line], period: BillingPeriod) -> dict[ChargeKey, Billed]:
-    """What was billed for use in a period, on whatever document it stands."""
+    """The billed sums for use in a period, over all documents."""
     billed: defaultdict[ChargeKey, Billed] = defaultdict(Billed)
     for line in lines:
         if line.charge_period == period.name:
@@ -55,7 +55,7 @@ def billed_so_far(lines: Iterable[Line], period: BillingPeriod) -> dict[ChargeKe
 
 
 def left_of(billed: Mapping[ChargeKey, Billed], charge: ChargeKey) -> int:
-    """What stands of a charge: with its corrections, less what was credited."""
+    """The remaining amount of a charge: with its corrections and credits."""
     credit = replace(charge, credited=True)
     return sum(billed[key].nanos for key in (charge, credit) if key in billed)
 
@@ -68,10 +68,10 @@ def corrections_of(
     reason_of: Callable[[ChargeKey], str],
     originals: Mapping[str, str],
 ) -> list[Line]:
-    """Lines for every charge of a tenant that is not what was billed, in order of the charges.
+    """Lines for every charge of a tenant that differs from its bills, in order of the charges.
 
-    A line that a void took back is billed again under its own reason; the rest of a difference is
-    one line. `originals` says which document each tenant has for the period.
+    A voided line is billed again with its own reason; the rest of a difference is one line.
+    `originals`: tenant → the number of its document for the period.
     """
     charges = {c.key: c for c in recounted if c.key.belongs_to is BelongsTo.TENANT}
     require_credits_within(charges)
@@ -96,7 +96,7 @@ def corrections_of(
 def _not_billed_again(
     period: BillingPeriod, books: Iterable[Line], withdrawn: Iterable[WithdrawnLine]
 ) -> dict[ChargeKey, list[WithdrawnLine]]:
-    """What voids took back for use in a period, and no correction has billed again."""
+    """The voided lines for use in a period that no correction has billed again."""
     again = {(line.refers_to, line.key) for line in books if line.kind is LineKind.CORRECTION}
     found: defaultdict[ChargeKey, list[WithdrawnLine]] = defaultdict(list)
     for line in withdrawn:
@@ -111,7 +111,7 @@ def _billed_again(withdrawn: WithdrawnLine, before: Billed) -> Line:
     seconds = before.device_seconds + line.device_seconds
     cost_nanos = line.cost_nanos
     if not line.key.credited:
-        # Cents of cents: what a line adds depends on the seconds that stand before it.
+        # The rounded price of a line depends on the seconds before it.
         price = price_nanos(seconds, line.key.weight, line.rate_nanos_per_hour)
         cost_nanos = price - before.nanos
     again = f"billed again: {withdrawn.voided} was voided by {withdrawn.void} ({withdrawn.reason})"

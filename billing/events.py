@@ -1,11 +1,14 @@
-"""The events of the record: what can happen to periods and documents, and in which state they are.
+"""The events of the record: the possible events of periods and documents, and the resulting state.
 
-Put here: the form of an event, and everything that follows from a list of events.
-Not here: storing events (`record`), or what the sealed documents behind them say (`invoice`).
+Put here: the form of an event, numbers of documents, and the state that follows from events.
+Not here: storing events (`record`), or the contents of sealed documents (`invoice`).
 
-States are those of FOCUS 1.4: a billing period is Open or Closed and never goes back; a document
-is Issued, or Issued and then Voided. Events name documents by number and hash only, so that a
-tenant can be handed the chain as a proof without learning anything about another.
+States are those of FOCUS 1.4: a billing period is Open or Closed, and a closed one stays closed; a
+document is Issued, or Issued and then Voided. Events name documents by number and hash only, so a
+tenant can get the whole chain as a proof and learns nothing about other tenants.
+
+Numbers have no gaps. A number is given only in the event that issues its document, so a crash can
+neither lose a number nor use one twice.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import pairwise
 from typing import cast
 
-from billing.numbering import position_of
 from billing.sealing import from_bytes, sha256, to_bytes
 from domain.billing_period import BillingPeriod
 from domain.errors import BadInput
@@ -25,7 +28,7 @@ from domain.interval import format_instant, parse_instant
 
 VERSION = 1
 NO_EVENT = (ValueError, LookupError, TypeError, AttributeError, RecursionError, BadInput)
-"""What reading an event from other bytes raises."""
+"""The exceptions of reading an event from other bytes."""
 
 
 class EventKind(StrEnum):
@@ -44,7 +47,7 @@ _NEEDED: Mapping[EventKind, frozenset[str]] = {
     ),
     EventKind.RECORD_RESTORED: frozenset({"restore_id"}),
 }
-"""What the body of an event must have, so that what follows from it can be told."""
+"""The keys that the body of an event must have."""
 
 
 class DocumentStatus(StrEnum):
@@ -80,7 +83,7 @@ class Event:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Event:
-        """The event in these bytes; one of NO_EVENT where there is none."""
+        """The event of these bytes; raises one of NO_EVENT for other bytes."""
         document = from_bytes(body)
         event = cls(
             sequence=_whole(document["sequence"]),
@@ -95,7 +98,7 @@ class Event:
         return event
 
     def _require_readable_body(self) -> None:
-        """The newest event is proved by no later one, so its form is not taken for granted."""
+        """Check the form of the body: no later event proves the newest one."""
         needed = _NEEDED[self.kind] - self.body.keys()
         if needed:
             raise ValueError(f"it has no {min(needed)}")
@@ -120,9 +123,10 @@ class Event:
 
     @property
     def files_sha256(self) -> str:
-        """The seal of the list of every file that this event issues, each with its hash.
+        """The seal of the list of files that this event issues, with their hashes.
 
-        A list of its own: a tenant's bundle carries all events, and the list of only one of them.
+        The list is sealed apart from the event: a tenant's bundle has all events, but only the list
+        of its own event.
         """
         return cast(str, self.body.get("files_sha256", ""))
 
@@ -150,7 +154,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, order=True)
 class NumberedDocument:
-    """A document that was issued: its number, its seal, the period whose books it is in."""
+    """An issued document: its number, its seal, and the period of its books."""
 
     number: str
     sha256: str
@@ -160,7 +164,7 @@ class NumberedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of the chain; whoever keeps a copy outside can prove a rewrite."""
+    """The end of the chain. A copy of it outside the record proves a rewrite."""
 
     sequence: int = 0
     sha256: str = ""
@@ -168,7 +172,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What follows from the events: periods, documents, states."""
+    """The state that follows from the events: periods, documents, corrections."""
 
     events: tuple[Event, ...]
 
@@ -185,7 +189,7 @@ class Ledger:
         return {e.period: e for e in self.events if e.kind is EventKind.PERIOD_CLOSED}
 
     def documents(self) -> list[NumberedDocument]:
-        """Every document ever issued, in order of their issue."""
+        """All issued documents, in the order of their issue."""
         return [document for event in self.events for document in event.documents()]
 
     def voids(self) -> dict[str, Event]:
@@ -202,11 +206,11 @@ class Ledger:
         return DocumentStatus.VOIDED if voided else DocumentStatus.ISSUED
 
     def corrections(self) -> list[Event]:
-        """All corrections ever recorded, in order."""
+        """All recorded corrections, in order."""
         return [e for e in self.events if e.kind is EventKind.CORRECTIONS_RECORDED]
 
     def billed_corrections(self) -> set[str]:
-        """The seals of corrections that stand on an invoice."""
+        """The seals of corrections that are on an invoice."""
         return {
             seal
             for event in self.closes().values()
@@ -214,12 +218,12 @@ class Ledger:
         }
 
     def pending_corrections(self) -> list[Event]:
-        """Corrections that stand on no invoice yet."""
+        """Corrections that are not on an invoice yet."""
         billed = self.billed_corrections()
         return [e for e in self.corrections() if e.body["corrections_sha256"] not in billed]
 
     def pending_before(self, period: str) -> list[Event]:
-        """Corrections of earlier periods that stand on no invoice yet."""
+        """Corrections of earlier periods that are not on an invoice yet."""
         pending = self.pending_corrections()
         return [e for e in pending if cast(str, e.body["corrects_period"]) < period]
 
@@ -237,12 +241,12 @@ def _text(value: object) -> str:
 
 
 def chain_problems(events: Sequence[tuple[str, bytes]]) -> list[tuple[str, str]]:
-    """Walk (key, bytes) in order; (key, what is wrong) for every break of the chain."""
+    """Check (key, bytes) in order; a (key, problem) for every break of the chain."""
     problems = []
     previous, fence = "", 0
     for sequence, (key, body) in enumerate(events, start=1):
-        for wrong in _link_problems(sequence, previous, fence, key, body):
-            problems.append((key, wrong))
+        for problem in _link_problems(sequence, previous, fence, key, body):
+            problems.append((key, problem))
         previous = sha256(body)
         fence = max(fence, _fence(body))
     return problems
@@ -255,16 +259,16 @@ def _link_problems(
         event = Event.from_bytes(body)
         canonical = event.to_bytes()
     except NO_EVENT as cause:
-        yield f"it is no event: {cause}"
+        yield f"it is not an event: {cause}"
         return
     if canonical != body:
-        yield "its bytes are not the canonical ones of what it says"
+        yield "its bytes are not canonical"
     if event.sequence != sequence or not key.endswith(f"{sequence:010}.json"):
-        yield f"it says sequence {event.sequence} and stands at place {sequence}"
+        yield f"its sequence is {event.sequence}, its place is {sequence}"
     if event.previous_sha256 != previous:
-        yield f"it follows {event.previous_sha256 or 'nothing'}, and stands after {previous}"
+        yield f"it follows {event.previous_sha256 or 'nothing'}; the event before it is {previous}"
     if event.fence < fence:
-        yield f"its fence is {event.fence}, and fence {fence} had already written"
+        yield f"its fence is {event.fence}; fence {fence} had already written"
 
 
 def _fence(body: bytes) -> int:
@@ -272,3 +276,45 @@ def _fence(body: bytes) -> int:
         return Event.from_bytes(body).fence
     except NO_EVENT:
         return 0
+
+
+# Numbers of documents -----------------------------------------------------------------------------
+
+INVOICE = "INV"
+"""Invoices and voids: all documents with amounts, in one series."""
+
+STATEMENT = "CON"
+"""Consumption statements: documents without amounts."""
+
+_DIGITS = 6
+"""Enough for 1,000 tenants over 80 years of months; longer numbers are allowed."""
+
+_FORM = re.compile(r"([A-Z]{3})-(\d{6,})", re.ASCII)
+
+
+def number_text(series: str, position: int) -> str:
+    """`INV-000001` is the first."""
+    if position < 1:
+        raise ValueError(f"the first number is 1, not {position}")
+    return f"{series}-{position:0{_DIGITS}}"
+
+
+def position_of(number: str) -> tuple[str, int]:
+    """The series and the position of a number."""
+    match = _FORM.fullmatch(number)
+    if not match:
+        raise ValueError(f"{number!r} is not a document number")
+    return match[1], int(match[2])
+
+
+def next_position(series: str, issued: Iterable[str]) -> int:
+    """The position after the last one issued."""
+    return 1 + max((n for s, n in map(position_of, issued) if s == series), default=0)
+
+
+def gaps_in(series: str, issued: Iterable[str]) -> list[str]:
+    """Numbers that are missing or used twice; empty when the series is gapless."""
+    positions = sorted(n for s, n in map(position_of, issued) if s == series)
+    wrong = {n for n, following in pairwise(positions) if n == following}
+    missing = set(range(1, (positions or [0])[-1] + 1)) - set(positions)
+    return [number_text(series, n) for n in sorted(wrong | missing)]

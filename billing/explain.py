@@ -1,25 +1,27 @@
-"""The walk from an invoice line to the bytes it came from, and from bytes to the lines they touch.
+"""The walk from an invoice line to the bytes it came from, and from bytes to the lines they affect.
 
-Put here: the stops of the walk, each with its rows.
-Not here: how a walk is printed, or any computing: every row is read from where it is kept.
+Put here: the stops of the walk with their rows, and their short form for a screen.
+Not here: printing, or calculating: every row is read from its place.
 
-    document > line > pods (sealed) > pod-hours (facts) > rules (how each hour is known)
-    > attempts (manifests) > answers (bytes)
+    document > line > pods (sealed) > pod-hours (facts) > rules (method of each hour)
+    > attempts (manifests) > responses (bytes)
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from billing.answers import NOT_NAMED, find_in_answer
 from billing.books import Books
+from billing.landed_evidence import NOT_NAMED, find_in_response
 from billing.record import Record, sealed_key
 from domain.errors import WrongUse
 from domain.interval import Interval, format_instant, parse_instant
+from domain.money import format_nanos
 from warehouse.attempt_hours import AttemptHour, attempt_hours
 from warehouse.connection import connected
 from warehouse.home import Home
@@ -28,7 +30,7 @@ from warehouse.switched import counted_sha256
 
 
 class NoSuchLine(WrongUse):
-    """A line, a pod or an answer that the walk does not meet."""
+    """A line, pod or response that does not exist."""
 
     code = "EXPLAIN-001"
 
@@ -36,13 +38,13 @@ class NoSuchLine(WrongUse):
         super().__init__(
             where=where,
             seen=seen,
-            why="a walk begins at something that is there",
+            why="the command starts from an existing line or response",
             remedy=remedy,
         )
 
 
 class Stage(Enum):
-    """Where on the walk a stop is."""
+    """The kind of a stop."""
 
     DOCUMENT = "document"
     LINE = "line"
@@ -50,13 +52,13 @@ class Stage(Enum):
     HOURS = "hours"
     RULES = "rules"
     ATTEMPTS = "attempts"
-    ANSWERS = "answers"
+    RESPONSES = "responses"
     TOUCHED = "touched lines"
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One stop of a walk: what it is, and its rows."""
+    """One stop of a walk, and its rows."""
 
     stage: Stage
     title: str
@@ -66,7 +68,7 @@ class Stop:
 
 
 def explain_line(home: Home, number: str, line: int, pod_uid: str = "") -> list[Stop]:
-    """Backward: from a line to the bytes; `pod_uid` chooses the pod that is followed to the end."""
+    """From a line to the bytes; `pod_uid` chooses the pod that is followed."""
     record = Record(home.record_store())
     books = Books(record, record.ledger())
     document = books.document(number)
@@ -85,8 +87,8 @@ def explain_line(home: Home, number: str, line: int, pod_uid: str = "") -> list[
     return stops
 
 
-def explain_answer(home: Home, sha256: str) -> list[Stop]:
-    """Forward: from the hash of an answer to the lines of documents that its hours touch."""
+def explain_response(home: Home, sha256: str) -> list[Stop]:
+    """From the hash of a response to the lines whose pods ran in its hours."""
     hours = [
         hour for hour in attempt_hours(home.landing_store()) if sha256 in hour.row["answer_sha256s"]
     ]
@@ -121,7 +123,7 @@ def _line(document: Mapping[str, Any], number: int) -> Mapping[str, Any]:
 
 
 def _longest_first(pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """A line has one price, so the longest are the dearest."""
+    """A line has one price, so the longest pods cost most."""
     return sorted(pods, key=lambda pod: (-pod["device_seconds"], pod["pod_uid"]))
 
 
@@ -132,7 +134,7 @@ def _chosen(pods: Sequence[Mapping[str, Any]], number: str, uid: str) -> Mapping
     raise NoSuchLine(
         f"{number}, pod {uid}",
         "the line has no pod of this UID",
-        "choose one of the pods that the walk lists",
+        "choose one of the listed pods",
     )
 
 
@@ -193,16 +195,16 @@ def _pod_hours_stop(
     line: Mapping[str, Any],
     pod: Mapping[str, Any],
 ) -> Stop:
-    """The pod's hours in the warehouse, if it still holds the facts that were sealed."""
+    """The hours of the pod, if the warehouse has the sealed facts."""
     title = f"Hours of pod {pod['pod_name']} in the facts"
     columns = _columns("hour from until state method reason billable_seconds cost_nanos")
     period = line["charge_period"]
     if not home.warehouse_path.is_file():
-        note = f"no warehouse: `gpu-ledger refresh --period {period}` counts it again"
+        note = f"there is no warehouse; `gpu-ledger refresh --period {period}` counts it again"
         return Stop(Stage.HOURS, title, columns, (), note)
     with connected(home.warehouse_path, read_only=True) as connection:
         if counted_sha256(connection, home, period) != document["stands_on"]["facts_sha256"]:
-            note = "the warehouse holds other facts than those that were sealed"
+            note = "the warehouse has other facts than the sealed ones"
             return Stop(Stage.HOURS, title, columns, (), note)
         parameters = {
             "period": period,
@@ -217,7 +219,7 @@ def _pod_hours_stop(
 
 
 def _rules_stop(hours: Stop) -> Stop:
-    """The rules of two sources that decided these hours, in the order of the table."""
+    """The rules of two sources for these hours, in the order of the table."""
     at = [hours.columns.index(name) for name in ("method", "reason")]
     deciding = {tuple(row[index] for index in at) for row in hours.rows}
     columns = _columns("samples lifecycle method method_reason billed limit_name blocks_close")
@@ -241,7 +243,7 @@ def _attempts_of(home: Home, cluster_id: str, life: Interval) -> list[AttemptHou
 
 
 def _attempts_stop(attempts: Iterable[AttemptHour]) -> Stop:
-    columns = ("source", "sequence", "hour", "outcome", "asked_at", "answers")
+    columns = ("source", "sequence", "hour", "outcome", "asked_at", "responses")
     rows = [
         (
             attempt.source,
@@ -253,7 +255,7 @@ def _attempts_stop(attempts: Iterable[AttemptHour]) -> Stop:
         )
         for attempt in attempts
     ]
-    title = "Attempts that asked for these hours"
+    title = "Attempts for these hours"
     return Stop(Stage.ATTEMPTS, title, columns, tuple(sorted(set(rows))))
 
 
@@ -264,18 +266,16 @@ def _bytes_stop(
     landing = home.landing_store()
     rows = []
     for digest in digests:
-        found = find_in_answer(landing, digest, pod_uid)
+        found = find_in_response(landing, digest, pod_uid)
         known = "sealed with the close" if digest in sealed else "after the close"
         rows.append((digest, str(found.byte_count), found.mentions, known))
-    rows.sort(
-        key=lambda row: row[2] == NOT_NAMED
-    )  # of hundreds, those that name the pod come first
+    rows.sort(key=lambda row: row[2] == NOT_NAMED)  # those that name the pod come first
     return Stop(
-        Stage.ANSWERS,
-        "Answers, byte for byte",
+        Stage.RESPONSES,
+        "Responses, byte for byte",
         ("sha256", "bytes", f"mentions of {pod_uid}", "evidence"),
         tuple(rows),
-        "each was read again, and has the hash that is its name",
+        "each was read again, and its hash was compared",
     )
 
 
@@ -312,3 +312,79 @@ def _cells(entry: Mapping[str, Any], columns: Iterable[str]) -> tuple[str, ...]:
 
 def _text(value: object) -> str:
     return format_instant(value) if isinstance(value, datetime) else str(value)
+
+
+# On a screen --------------------------------------------------------------------------------------
+
+ROWS_SHOWN = 4
+"""Rows of each stop on a screen; a walk then fits 50 lines."""
+
+NARROW = {
+    Stage.DOCUMENT: ("number", "status", "tenant", "total"),
+    Stage.PODS: ("pod_name", "pod_uid", "method", "device_seconds", "cost"),
+}
+"""Columns of stops that are too wide for a terminal; the others are shown whole."""
+
+
+def on_a_screen(stops: Sequence[Stop]) -> list[Stop]:
+    """The same stops, each with a few rows and the number of all rows."""
+    return [_cut(_summed(stop)) for stop in stops]
+
+
+def _summed(stop: Stop) -> Stop:
+    """Hours as days, the longest first; attempts by outcome."""
+    match stop.stage:
+        case Stage.HOURS if stop.rows:
+            return _as_days(stop)
+        case Stage.ATTEMPTS:
+            return _as_outcomes(stop)
+        case Stage.RESPONSES:
+            return _naming_the_pod(stop)
+    return stop
+
+
+def _as_days(stop: Stop) -> Stop:
+    seconds: Counter[str] = Counter()
+    nanos: Counter[str] = Counter()
+    for hour, *_, billable_seconds, cost_nanos in stop.rows:
+        day = hour[:10]
+        seconds[day] += int(billable_seconds)
+        nanos[day] += int(cost_nanos)
+    days = sorted(seconds, key=lambda day: (-seconds[day], day))
+    return replace(
+        stop,
+        title=stop.title.replace("Hours", "Days", 1),
+        columns=("day", "billable_seconds", "cost"),
+        rows=tuple((day, str(seconds[day]), format_nanos(nanos[day])) for day in days),
+        note=f"{sum(seconds.values())} s in {len(stop.rows)} pieces of hours",
+    )
+
+
+def _as_outcomes(stop: Stop) -> Stop:
+    by_outcome: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for source, sequence, hour, outcome, *_ in stop.rows:
+        by_outcome[source, outcome].append((hour, sequence))
+    rows = []
+    for (source, outcome), found in sorted(by_outcome.items()):
+        hours = sorted({hour for hour, _ in found})
+        attempts = {sequence for _, sequence in found}
+        rows.append((source, outcome, str(len(attempts)), str(len(hours)), hours[0], hours[-1]))
+    columns = ("source", "outcome", "attempts", "hours", "first_hour", "last_hour")
+    return replace(stop, columns=columns, rows=tuple(rows))
+
+
+def _naming_the_pod(stop: Stop) -> Stop:
+    """The walk lists these first."""
+    named = sum(mentions != NOT_NAMED for _, _, mentions, _ in stop.rows)
+    note = f"{named} of {len(stop.rows)} name the pod; {stop.note}"
+    kept = tuple((sha256, size, sealed) for sha256, size, _, sealed in stop.rows[: named or None])
+    return replace(stop, columns=("sha256", "bytes", "evidence"), rows=kept, note=note)
+
+
+def _cut(stop: Stop) -> Stop:
+    columns = NARROW.get(stop.stage, stop.columns)
+    kept = [stop.columns.index(name) for name in columns]
+    rows = tuple(tuple(row[at] for at in kept) for row in stop.rows[:ROWS_SHOWN])
+    of_many = f"{len(rows)} of {len(stop.rows)} are shown" if len(rows) < len(stop.rows) else ""
+    note = "; ".join(part for part in (of_many, stop.note) if part)
+    return replace(stop, columns=columns, rows=rows, note=note)

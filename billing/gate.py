@@ -1,7 +1,7 @@
-"""The gate: nothing is issued, and nothing corrected, that was not checked billable.
+"""The gate: only a period that passed its check is billed or corrected.
 
-Put here: the one refusal, with what stands against it in hours and amounts, and what helps.
-Not here: what is billable (`domain.findings.Check`, made by `quality`).
+Put here: the refusal, with the blocking findings, their hours and amounts, and the next commands.
+Not here: the check (`quality`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from domain.findings import CheckResult, Finding
 from domain.money import format_estimate
 
 GAP, OF_GAPS = "GAP-001", "GAP-"
-"""The finding of a gap that blocks by itself, and all that gaps lead to, such as passed limits."""
+"""The finding of an unmeasured gap, and the prefix of all findings about gaps."""
 
 FINDINGS_NAMED = 20
-"""Findings that a refusal names; more than a screen is read in `gpu-ledger check`."""
+"""Findings in a refusal; `gpu-ledger check` lists all of them."""
 
 
 class PeriodNotBillable(NotBillable):
@@ -36,18 +36,18 @@ class PeriodNotBillable(NotBillable):
             where=f"period {period}",
             seen=f"{len(blocking)} blocking: {_hours_and_amounts(blocking, currency)}\n    "
             + "\n    ".join(named),
-            why="blocking findings mean that amounts are not proved; nothing was recorded",
+            why="with blocking findings the amounts are not proved; nothing was recorded",
             remedy="; ".join(
-                f"`{command}` {told}"
-                for command, told in what_helps(period, blocking, check_result.missing_checks)
+                f"`{command}` {purpose}"
+                for command, purpose in next_commands(period, blocking, check_result.missing_checks)
             ),
         )
 
 
-def what_helps(
+def next_commands(
     period: BillingPeriod, blocking: Sequence[Finding], missing_checks: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """The commands that help with blocking findings, each with its purpose."""
+    """The commands for blocking findings, each with its purpose."""
     codes = {finding.code for finding in blocking}
     if any(code.startswith(OF_GAPS) for code in codes):
         yield f"gpu-ledger gaps {period}", "prints the command that backfills or accepts each gap"
@@ -58,7 +58,7 @@ def what_helps(
 
 
 def require_billable(check_result: CheckResult, currency: str) -> None:
-    """Asked before a close, so that it need not render; and again by whoever writes the record."""
+    """Refuse a period that did not pass; called before rendering, and again before the record."""
     if not check_result.billable:
         raise PeriodNotBillable(check_result, currency)
 

@@ -1,12 +1,12 @@
-"""Whether a record may be written: not after a restore that nobody vouched for, nor behind a head.
+"""Whether the record may be written: not after an unreleased restore, nor behind a known head.
 
-Put here: what stands against writing, and how a restored record is admitted again.
+Put here: the refusals, and the release of a restored record.
 Not here: copying homes (`backup`), or the lease.
 
-A backup may be older than the record that it replaces. Writing on would give numbers twice. So a
-restored record stays read-only until it is shown the latest head that a source holds, or until two
-people sign that nothing was issued since. The heads that were written into documents/ are
-sources too, as long as they are there.
+A backup can be older than the record that it replaces; new numbers would then be given twice. So a
+restored record stays read-only until it is compared with the latest head that was kept outside, or
+until two people confirm that nothing was issued since. The heads in documents/ are compared as
+well.
 """
 
 from __future__ import annotations
@@ -30,58 +30,58 @@ RESTORES = "restores/"
 
 
 class RestoredRecord(WrongUse):
-    """A record that came from a backup, and for which nobody has vouched."""
+    """A record from a backup that was not released yet."""
 
-    code = "RECORD-004"
+    code = "RECORD-003"
 
     def __init__(self, location: str, head: Head) -> None:
         super().__init__(
             where=location,
             seen=f"restored from a backup that ends at event {head.sequence}",
-            why="whatever was issued after that backup would be issued again under its number",
-            remedy="show it the latest attested head (`gpu-ledger restore --head head.json`), or "
-            "let two people sign that nothing was issued since "
+            why="numbers that were issued after the backup would be issued again",
+            remedy="give the latest head that was kept outside (`gpu-ledger restore --head "
+            "head.json`), or let two people confirm that nothing was issued since "
             "(`gpu-ledger restore --by NAME --and NAME`)",
         )
 
 
 class RecordBehindItsHead(CheckFailed):
-    """A source has seen a later or another end of the record than is there now."""
+    """A head that was kept outside is not in the record."""
 
-    code = "RECORD-005"
+    code = "RECORD-002"
 
-    def __init__(self, location: str, attested: Head, found: Head, source: str) -> None:
+    def __init__(self, location: str, attested: Head, found: Head, kept_at: str) -> None:
         super().__init__(
             where=location,
-            seen=f"{source} has event {attested.sequence} as {attested.sha256 or 'nothing'}, "
+            seen=f"{kept_at} has event {attested.sequence} as {attested.sha256 or 'nothing'}, "
             f"and here the record has {found.sha256 or 'nothing'} at that place",
-            why="events were lost or rewritten; numbers given since then would be given twice",
-            remedy="restore the newest backup of record/, and do not write until it has this head",
+            why="events were lost or rewritten, and their numbers would be given twice",
+            remedy="restore the newest backup of record/ that has this head",
         )
 
 
 def require_writable(home: Home, record: Record, ledger: Ledger) -> None:
-    """Refuse when a restore waits for somebody to vouch for it, or a known head is missing."""
+    """Refuse if a restored record is not released, or a known head is missing."""
     for restore_id in _unadmitted(record, ledger):
         raise RestoredRecord(f"{record.store.location}/{RESTORES}{restore_id}.json", ledger.head)
     heads = list(_heads_in_documents(home))
-    # Another command may have added events meanwhile; read after the heads, it has all of them.
+    # Read after the heads, so that it has the events of commands that ran in between.
     latest = record.ledger()
     for path, head in heads:
         require_head(record, latest, head, str(path))
 
 
-def require_head(record: Record, ledger: Ledger, attested: Head, source: str) -> None:
-    """Refuse when the record does not have what a source has seen."""
+def require_head(record: Record, ledger: Ledger, attested: Head, kept_at: str) -> None:
+    """Refuse if the record does not have this head."""
     place = attested.sequence
     found = ledger.events[place - 1].sha256 if 0 < place <= len(ledger.events) else ""
     if found != attested.sha256:
         location = record.store.location
-        raise RecordBehindItsHead(location, attested, Head(place, found), source)
+        raise RecordBehindItsHead(location, attested, Head(place, found), kept_at)
 
 
 def mark_restored(record: Record, head: Head, restored_at: datetime) -> str:
-    """Remember, in the record itself and before anything else of it, that it is a restored one."""
+    """Mark the record as restored; the mark is the first key of a restored record."""
     note = to_bytes(
         {
             "restored_at": format_instant(restored_at.replace(microsecond=0)),
@@ -102,10 +102,10 @@ def admit_restored(
     names: tuple[str, str] | None = None,
     holder: str = "gpu-ledger restore",
 ) -> None:
-    """Let a restored record be written again, for a reason that is recorded."""
+    """Release a restored record for writing, with a recorded reason."""
     ledger = record.ledger()
     if attested is not None:
-        require_head(record, ledger, attested, "the source")
+        require_head(record, ledger, attested, "the given head")
     elif names is None or not all(names) or names[0] == names[1]:
         raise RestoredRecord(record.store.location, ledger.head)
     signed = list(names or ())

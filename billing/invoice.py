@@ -1,14 +1,16 @@
-"""The invoice as a sealed document: everything a receiver needs, and nothing about anybody else.
+"""The invoice as a sealed document: all facts for its receiver, and nothing about other tenants.
 
-Put here: how usage, lines and what they stand on become one document, and how a line is read back.
+Put here: the document of usage, lines and their basis; reading a line back; the summary of measured
+hours.
 Not here: rounding (`lines`), the record, or rendering.
 
-Amounts are decimal text: `cost` is exact, `billed_cost` is what is paid. Quantities are whole
-seconds. Lists are in an order that follows from their content alone.
+Amounts are decimal text: `cost` is exact, `billed_cost` is payable. Quantities are whole seconds.
+The order of every list follows from its content.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,8 +22,9 @@ from billing.lines import Line, LineKind, Total
 from billing.sealing import Document
 from billing.usage import ChargeKey, PodUse, Usage, WorkloadDay, WorkloadLabels
 from domain.billing_period import BillingPeriod
-from domain.decisions.rows import Party, Policy, Rate
-from domain.interval import format_instant, parse_instant
+from domain.decisions.rows import AcceptedGap, Party, Policy, Rate
+from domain.findings import CoverageState, CoverageStatus
+from domain.interval import Interval, format_instant, parse_instant
 from domain.money import (
     divide_rounding_half_even,
     format_nanos,
@@ -42,7 +45,7 @@ class DocumentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands on a document besides its lines."""
+    """The parts of a document besides its lines."""
 
     number: str
     kind: DocumentKind
@@ -98,7 +101,7 @@ def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
 
 
 def _payable(header: Header, billed_nanos: int, digits: int) -> Document:
-    """Tax, what is to be paid, and how: `total_billed_cost` is the net amount."""
+    """Tax, the payable total, and the terms of payment; `total_billed_cost` is the net amount."""
     percent = _of_either(header, "tax_percent")
     tax_nanos = tax_of(billed_nanos, percent, header.currency) if header.currency else 0
     days = _of_either(header, "payment_days")
@@ -122,7 +125,7 @@ def _payable(header: Header, billed_nanos: int, digits: int) -> Document:
 
 
 def tax_of(billed_nanos: int, percent: str, currency: str) -> int:
-    """Tax on a net amount, rounded once to what can be paid; 0 where no tax is decided."""
+    """Tax on a net amount, rounded once to payable units; 0 without a decided tax."""
     share = Fraction(percent or 0) / 100 * billed_nanos / minor_unit_nanos(currency)
     units = divide_rounding_half_even(share.numerator, share.denominator)
     return units * minor_unit_nanos(currency)
@@ -135,7 +138,7 @@ def _of_either(header: Header, name: str) -> Any:
 
 
 def read_line(tenant: str, entry: Mapping[str, Any]) -> Line:
-    """A line of a sealed document as the value that it was."""
+    """A line of a sealed document as a value."""
     return Line(
         number=entry["line"],
         kind=LineKind(entry["kind"]),
@@ -209,7 +212,7 @@ def rate_entry(rate: Rate) -> Document:
 
 
 def clusters_of(lines: Iterable[Line]) -> list[str]:
-    """The clusters that concern the receiver of these lines."""
+    """The clusters of these lines."""
     return sorted({line.key.cluster_id for line in lines})
 
 
@@ -277,3 +280,69 @@ def _pod_entry(pod: PodUse, line_numbers: Mapping[ChargeKey, int]) -> Document:
         "uncertain_device_seconds": pod.uncertain_device_seconds,
         "cost": format_nanos(pod.cost_nanos),
     }
+
+
+# Measured hours -----------------------------------------------------------------------------------
+
+
+def measured_section(
+    clusters: Iterable[str],
+    names: Mapping[str, str],
+    coverage_statuses: Sequence[CoverageStatus],
+    signed: Sequence[AcceptedGap],
+    window: Interval,
+) -> list[Document]:
+    """One entry per cluster, in order; for the clusters of a document only."""
+    return [
+        {
+            "cluster_id": cluster,
+            "cluster_name": names.get(cluster, ""),
+            **_hours(
+                coverage_status
+                for coverage_status in coverage_statuses
+                if coverage_status.cluster_id == cluster
+            ),
+            "signed": _signed(signed, cluster, window),
+        }
+        for cluster in sorted(clusters)
+    ]
+
+
+def _hours(coverage_statuses: Iterable[CoverageStatus]) -> Document:
+    expected: defaultdict[datetime, list[CoverageState]] = defaultdict(list)
+    by_source: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for coverage_status in coverage_statuses:
+        by_source[coverage_status.source][coverage_status.state.value] += 1
+        if coverage_status.state is not CoverageState.NOT_EXPECTED:
+            expected[coverage_status.hour_started_at].append(coverage_status.state)
+    complete = [states.count(CoverageState.COMPLETE) for states in expected.values()]
+    sources = [len(states) for states in expected.values()]
+    alone = [whole == 1 and of > 1 for whole, of in zip(complete, sources, strict=True)]
+    return {
+        "hours_expected": len(expected),
+        "hours_measured": sum(whole > 0 for whole in complete),
+        "hours_with_one_source_of_two": sum(alone),
+        "hours_not_wholly_measured": complete.count(0),
+        "hours_by_source": {
+            source: dict(sorted(counts.items())) for source, counts in sorted(by_source.items())
+        },
+    }
+
+
+def _signed(signed: Iterable[AcceptedGap], cluster: str, window: Interval) -> list[Document]:
+    found: list[Document] = []
+    for gap in signed:
+        inside = gap.interval.clipped_to(window)
+        if gap.cluster_id == cluster and inside and not gap.pod_uid:
+            found.append(
+                {
+                    "source": gap.source.value,
+                    "started_at": format_instant(inside.started_at),
+                    "ended_at": format_instant(inside.ended_at),
+                    "treatment": gap.treatment.value,
+                    "reason": gap.reason,
+                    "decided_by": gap.decided_by,
+                    "decided_on": gap.decided_on.isoformat(),
+                }
+            )
+    return sorted(found, key=lambda entry: sorted((k, str(v)) for k, v in entry.items()))

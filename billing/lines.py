@@ -1,6 +1,6 @@
 """The lines of a document, and how they are rounded: the exact sum once, then the lines to it.
 
-Put here: what a line is, in which order lines stand, and the cents that each gets.
+Put here: a line, the order of lines, and the cents of each.
 Not here: the rounding rule itself (`domain.money`), or the document around the lines (`invoice`).
 """
 
@@ -37,7 +37,7 @@ class Line:
     cost_nanos: int
     billed_nanos: int = 0
     reason: str = ""
-    seconds_before: int = 0  # of a correction: what was billed so far
+    seconds_before: int = 0  # of a correction: the billed sum so far
     nanos_before: int = 0
     refers_to: str = ""  # the number of the document that it corrects or voids
 
@@ -49,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What the lines add up to, before and after cents."""
+    """The sums of the lines, before and after rounding to cents."""
 
     lines: tuple[Line, ...]
     exact_nanos: int
@@ -74,7 +74,7 @@ def usage_lines(charges: Iterable[Charge], period: BillingPeriod) -> list[Line]:
 
 
 def rounded(lines: Sequence[Line], currency: str) -> Total:
-    """Give each line its cents; without a currency (consumption only) there are none to give."""
+    """Round the lines to cents; lines without a currency (consumption) stay without amounts."""
     if not currency:
         return Total(tuple(lines), 0, 0)
     result = round_lines_to_minor_units(

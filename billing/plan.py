@@ -1,7 +1,7 @@
 """The plan of a close: every document of a period, with its number, before anything is written.
 
-Put here: which documents a period has, in which order they are numbered, what they add up to.
-Not here: reading the facts (`reader`) or writing the record (`close`). A dry run is a plan.
+Put here: the documents of a period, their order and their totals.
+Not here: reading the facts (`billed_facts`) or writing the record (`close`). A dry run is a plan.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from billing.basis import Basis
-from billing.grounds import Grounds
-from billing.invoice import DocumentKind, Header, clusters_of, invoice_document
+from billing.billed_facts import Grounds
+from billing.events import INVOICE, STATEMENT, next_position, number_text
+from billing.invoice import (
+    DocumentKind,
+    Header,
+    clusters_of,
+    invoice_document,
+    measured_section,
+)
 from billing.lines import Line, LineKind, rounded, usage_lines
-from billing.measured import measured_section
-from billing.numbering import INVOICE, STATEMENT, next_position, number_text
 from billing.sealing import Document
 from billing.statement import statement_document
 from billing.usage import NO_USAGE, Usage
@@ -35,7 +40,7 @@ PRINTED_POLICIES = (
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A document that would be issued: its number, whom it concerns, what it comes to."""
+    """A document before it is issued: number, tenant and total."""
 
     number: str
     tenant: str
@@ -46,7 +51,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything a close would seal."""
+    """All documents that a close would seal."""
 
     basis: Document
     statement: Document
@@ -106,7 +111,7 @@ def _draft(
 
 
 def _with_outage(line: Line, basis: Basis) -> Line:
-    """A credit says for which outages it is."""
+    """A credit with its outages as the reason."""
     if line.kind is not LineKind.CREDIT:
         return line
     reasons = [
@@ -155,7 +160,7 @@ def _header(
 
 
 def _copied(basis: Basis, tenant: str, clusters: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """The rows that were decided about this tenant and its clusters, as they stand in the files."""
+    """The decision rows of this tenant and its clusters, as in the files."""
     decisions = basis.decisions
     rows: Mapping[TableName, list[Row]] = {
         TableName.CLUSTERS: [row for row in decisions.clusters if row.cluster_id in clusters],

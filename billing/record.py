@@ -1,28 +1,30 @@
-"""The record: an append-only chain of events and the sealed documents behind them; the edge.
+"""The record: an append-only chain of events and the sealed documents that they name.
 
-Put here: sealing, appending under a fenced lease, reading back with every hash checked.
-Not here: what follows from events (`events`), what documents hold, or rendering.
+Put here: sealing, appending under a fenced lease, reading with every hash checked.
+Not here: the state that follows from events (`events`), contents of documents, or rendering.
 
     events/<sequence>.json    chained by previous_sha256, each with the fence of its writer
     sealed/<sha256>.json      documents under their own hash; written before the event that names
-                              them, so that a crash leaves bytes nobody refers to, never the reverse
+                              them, so a crash leaves at most a document without an event
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from billing.events import (
+    INVOICE,
     NO_EVENT,
+    STATEMENT,
     Event,
     EventKind,
     Head,
     Ledger,
     NumberedDocument,
     chain_problems,
+    gaps_in,
 )
-from billing.numbering import INVOICE, STATEMENT, gaps_in
 from billing.sealing import Document, SealBroken, from_bytes, require_seal, sha256, to_bytes
 from domain.errors import CouldNotLook, EvidenceChanged
 from warehouse.lease import Lease
@@ -32,59 +34,59 @@ _EVENTS = "events/"
 
 
 class RecordMovedOn(CouldNotLook):
-    """Another writer appended since this one looked."""
+    """Another writer added an event in the meantime."""
 
     code = "RECORD-001"
 
     def __init__(self, location: str, expected: Head, found: Head) -> None:
         super().__init__(
             where=f"{location}/{_EVENTS}",
-            seen=f"it ended at event {expected.sequence} when this began, "
-            f"and ends at {found.sequence} now",
-            why="numbers and corrections were chosen for a record that has changed since",
-            remedy="run the same command again: it begins from what is recorded now",
+            seen=f"it ended at event {expected.sequence} when this command began, "
+            f"and ends at event {found.sequence} now",
+            why="numbers and corrections were chosen for the earlier end of the record",
+            remedy="run the same command again",
         )
 
 
 class StaleWriter(CouldNotLook):
-    """A writer whose lease is older than the last event."""
+    """The lease of the writer is older than the last event."""
 
-    code = "RECORD-002"
+    code = "RECORD-001"
 
     def __init__(self, location: str, fence: int, highest: int) -> None:
         super().__init__(
             where=f"{location}/{_EVENTS}",
-            seen=f"this writer has fence {fence}, and fence {highest} has already written",
-            why="a writer that was overtaken must not add to what the newer one has done",
-            remedy="run the same command again under a new lease",
+            seen=f"this command has fence {fence}; fence {highest} has already written",
+            why="a writer that lost its lease must not add events after a newer writer",
+            remedy="run the same command again",
         )
 
 
 class RecordChanged(EvidenceChanged):
-    """The chain does not hold, or something that it names is not what was sealed."""
+    """The chain has a break, or a sealed object that it names is missing or changed."""
 
-    code = "RECORD-003"
+    code = "RECORD-002"
 
     def __init__(self, location: str, key: str, seen: str) -> None:
         super().__init__(
             where=f"{location}/{key}",
             seen=seen,
-            why="the record is what proves that no invoice was changed, removed or added later",
-            remedy="restore record/ from a backup and compare its head with the attested one",
+            why="the record proves that no invoice was changed, removed or added later",
+            remedy="restore record/ from a backup that has the latest head that was kept outside",
         )
 
 
 class Record:
-    """The record in a store. Nothing here overwrites or deletes."""
+    """The record in a store. No method overwrites or deletes."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def ledger(self) -> Ledger:
-        """Everything that follows from the events, the chain checked on the way."""
+        """The state that follows from the events; raises RecordChanged if the chain has a break."""
         found = self._event_bytes()
-        for key, wrong in chain_problems(found):
-            raise RecordChanged(self.store.location, key, wrong)
+        for key, problem in chain_problems(found):
+            raise RecordChanged(self.store.location, key, problem)
         return Ledger(tuple(Event.from_bytes(body) for _, body in found))
 
     def events(self) -> list[Event]:
@@ -97,11 +99,11 @@ class Record:
         return frozenset(self.ledger().closes())
 
     def invoices(self, period: str) -> list[NumberedDocument]:
-        """The documents in a period's books: its invoices, and voids of earlier ones."""
+        """The documents in the books of a period: its invoices, and voids of earlier ones."""
         return [document for document in self.ledger().documents() if document.period == period]
 
     def seal(self, document: Mapping[str, object]) -> str:
-        """Keep a document under its hash; sealing the same one twice keeps it once."""
+        """Store a document under its hash and return the hash; the same document is stored once."""
         body = to_bytes(document)
         digest = sha256(body)
         if not self.store.create(sealed_key(digest), body):
@@ -109,12 +111,25 @@ class Record:
         return digest
 
     def sealed_bytes(self, digest: str) -> bytes:
-        """The bytes under a seal; raises SealBroken when they are others."""
+        """The bytes under a seal; raises SealBroken if they have another hash."""
         key = sealed_key(digest)
         return require_seal(f"{self.store.location}/{key}", self.store.read(key), digest)
 
     def sealed(self, digest: str) -> Document:
         return from_bytes(self.sealed_bytes(digest))
+
+    def seal_files(self, files: Mapping[str, bytes], enclosed: Iterable[str]) -> Document:
+        """Seal the list of issued files, and the text of the enclosed ones; entries of an event."""
+        hashes = {name: sha256(content) for name, content in files.items()}
+        texts = [
+            {"schema": "gpu-ledger/enclosed-file/1", "name": name, "text": files[name].decode()}
+            for name in enclosed
+            if name in files
+        ]
+        return {
+            "files_sha256": self.seal({"schema": "gpu-ledger/issued-files/1", "files": hashes}),
+            "enclosed_sha256s": [self.seal(text) for text in texts],
+        }
 
     def listed_files(self, event: Event) -> dict[str, str]:
         """Name in a bundle → hash, of every file that an event issued."""
@@ -129,7 +144,7 @@ class Record:
         recorded_at: datetime,
         recorded_by: str,
     ) -> Event:
-        """Add the event that follows `after`; refuse when the record or the lease moved on."""
+        """Add the event after `after`; refuse if the record has another end, or a newer writer."""
         ledger = self.ledger()
         if ledger.head != after:
             raise RecordMovedOn(self.store.location, after, ledger.head)
@@ -143,15 +158,15 @@ class Record:
         return event
 
     def verify(self, attested: Head | None = None) -> list[EvidenceChanged]:
-        """Everything that is wrong with the record; empty when all of it holds."""
+        """All problems of the record."""
         problems = [*self._chain(), *self._seals()]
         if not problems:
-            problems = [*self._numbers(), *self._source(attested)]
+            problems = [*self._numbers(), *self._known_head(attested)]
         return problems
 
     def _chain(self) -> Iterator[EvidenceChanged]:
-        for key, wrong in chain_problems(self._event_bytes()):
-            yield RecordChanged(self.store.location, key, wrong)
+        for key, problem in chain_problems(self._event_bytes()):
+            yield RecordChanged(self.store.location, key, problem)
 
     def _seals(self) -> Iterator[EvidenceChanged]:
         for key, body in self._event_bytes():
@@ -175,7 +190,7 @@ class Record:
                 wrong = f"number {number} is missing or was given twice"
                 yield RecordChanged(self.store.location, _EVENTS, wrong)
 
-    def _source(self, attested: Head | None) -> Iterator[EvidenceChanged]:
+    def _known_head(self, attested: Head | None) -> Iterator[EvidenceChanged]:
         if attested is None or attested.sequence == 0:
             return
         events = self.events()

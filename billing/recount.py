@@ -1,9 +1,9 @@
-"""A recount: a closed period counted again, and the differences recorded as corrections.
+"""A recount: a closed period is counted again, and the differences are recorded as corrections.
 
-Put here: the order of the steps, which decisions a recount uses, and the reasons to refuse.
-Not here: the counting (`warehouse.build`, into a file beside), or the differences (`corrections`).
+Put here: the order of the steps, the decisions of a recount, the reasons to refuse, and its event.
+Not here: counting (`warehouse.build`, into a file beside), or the differences (`corrections`).
 
-Nothing re-opens: the corrections become lines of the next period that is closed.
+The period stays closed: the corrections become lines of the next period that is closed.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from pathlib import Path
 from typing import Any
 
 from billing.basis import Basis, sealed_decisions
+from billing.billed_facts import read_grounds
 from billing.books import Books
-from billing.commits import commit_corrections, corrections_from
-from billing.events import Event, Ledger
+from billing.corrections import corrections_document, corrections_of
+from billing.events import Event, EventKind, Ledger
 from billing.gate import require_billable
-from billing.grounds import read_grounds
 from billing.guard import require_writable
+from billing.landed_evidence import require_held
 from billing.lines import Line
 from billing.record import Record
-from billing.retention import require_held
-from billing.usage import ChargeKey
+from billing.usage import ChargeKey, Usage
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Amendment, Decisions, Row
 from domain.errors import WrongUse
 from domain.findings import CheckResult
 from warehouse.home import Home
+from warehouse.lease import lease
 
 LATE_EVIDENCE = "evidence that arrived or changed after the close"
 NO_CAUSE = "counted again; neither the evidence nor the decisions have changed"
 
 
 class PeriodIsOpen(WrongUse):
-    """A period that was never closed has nothing to correct."""
+    """An open period has no bills to correct."""
 
     code = "RECOUNT-001"
 
@@ -45,14 +46,14 @@ class PeriodIsOpen(WrongUse):
         super().__init__(
             where=f"period {period}",
             seen="it is not closed",
-            why="only what was issued can be corrected; an open period is simply refreshed",
+            why="only issued documents are corrected; an open period is refreshed",
             remedy=f"gpu-ledger refresh --period {period}",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RecountDecisions:
-    """The decisions that a recount counts with, and the amendments that changed them."""
+    """The decisions of a recount, and the amendments that changed them."""
 
     decisions: Decisions
     amendments: tuple[Amendment, ...]
@@ -60,7 +61,7 @@ class RecountDecisions:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A change since the period was last counted, and which charges it can concern."""
+    """A change since the last count of the period, and the charges that it can concern."""
 
     reason: str
     scopes: tuple[Mapping[str, str], ...]  # column → value; no column concerns every charge
@@ -75,7 +76,7 @@ class Cause:
 def causes_of_difference(
     before: Mapping[str, Any], basis: Basis, amendments: Iterable[Amendment]
 ) -> list[Cause]:
-    """What changed between the basis of the last count of a period and that of a recount."""
+    """The changes between the basis of the last count of a period and that of a recount."""
     sealed = sealed_decisions(before)
     causes = []
     for row in amendments:
@@ -94,21 +95,21 @@ def causes_of_difference(
 
 
 def _scope(row: Row) -> dict[str, str]:
-    """The columns of a decision that limit which charges it concerns."""
+    """The columns of a decision that limit its charges."""
     columns = {"cluster_id": "cluster_id", "tenant": "namespace", "gpu_class": "gpu_class"}
     limits = {name: str(getattr(row, column, "")) for name, column in columns.items()}
     return {name: value for name, value in limits.items() if value}
 
 
 def reason_for(causes: Sequence[Cause], key: ChargeKey) -> str:
-    """The reason that stands on the correction of a charge: the causes that can concern it."""
+    """The reason on the correction of a charge: the causes that can concern it."""
     found = [cause for cause in causes if cause.concerns(key)] or causes
     return "; ".join(cause.reason for cause in found) or NO_CAUSE
 
 
 @dataclass(frozen=True, slots=True)
 class RecountResult:
-    """The corrections of a recount; recorded or only shown."""
+    """The corrections of a recount, and whether they were recorded."""
 
     period: BillingPeriod
     lines: tuple[Line, ...]
@@ -121,7 +122,7 @@ class RecountResult:
 
 
 def recount_decisions(home: Home, period: BillingPeriod, present: Decisions) -> RecountDecisions:
-    """The decisions sealed at the close, with the tables that two people amended taken as now."""
+    """The decisions sealed at the close; amended tables as they are now."""
     record = Record(home.record_store())
     event = _close_of(record.ledger(), period)
     sealed = sealed_decisions(record.sealed(str(event.body["basis_sha256"])))
@@ -142,7 +143,7 @@ def recount_period(
     dry_run: bool = True,
     holder: str = "gpu-ledger recount",
 ) -> RecountResult:
-    """Compare the facts in `facts_path` with what was billed; record the difference if asked to."""
+    """Compare the facts in `facts_path` with the bills; record the difference without `dry_run`."""
     record = Record(home.record_store())
     books = Books(record, record.ledger())
     stood_on = record.sealed(str(_close_of(books.ledger, period).body["basis_sha256"]))
@@ -180,3 +181,46 @@ def _amendment_entry(row: Amendment) -> dict[str, str]:
         "second_name": row.second_name,
         "decided_on": row.decided_on.isoformat(),
     }
+
+
+# The commit ---------------------------------------------------------------------------------------
+
+
+def corrections_from(
+    books: Books, basis: Basis, usage: Usage, reason_of: Callable[[ChargeKey], str]
+) -> list[Line]:
+    """The differences between a recounted period and all bills for it."""
+    return corrections_of(
+        basis.period,
+        list(books.lines()),
+        books.withdrawn_lines(),
+        usage.charges,
+        reason_of,
+        books.numbers_of(basis.period.name),
+    )
+
+
+def commit_corrections(
+    books: Books,
+    basis: Basis,
+    lines: Sequence[Line],
+    reason: str,
+    amendments: Iterable[Mapping[str, str]],
+    clock: Clock,
+    holder: str,
+) -> None:
+    """Record corrections in one event; the next invoice has them."""
+    require_billable(basis.check_result, basis.currency)
+    record, period = books.record, basis.period
+    with lease(record.store, holder, clock, above=books.ledger.highest_fence) as held:
+        basis_sha256 = record.seal(basis.document())
+        document = corrections_document(
+            period, basis.currency, lines, basis_sha256, reason, amendments
+        )
+        body = {
+            "corrects_period": period.name,
+            "basis_sha256": basis_sha256,
+            "corrections_sha256": record.seal(document),
+        }
+        kind = EventKind.CORRECTIONS_RECORDED
+        record.append(held, books.ledger.head, kind, body, clock.now(), holder)

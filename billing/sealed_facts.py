@@ -1,11 +1,11 @@
-"""The facts of a closed period, as far as its close sealed them: from what, and to which hash.
+"""The facts of a closed period as its close sealed them: their inputs and their hash.
 
-Put here: reading that back, so that facts that were lost are counted again and recognised.
-Not here: counting them (`warehouse.build`), or what evidence that came later makes (`recount`).
+Put here: reading these, so that lost facts are counted again and compared.
+Not here: counting (`warehouse.build`), or the corrections of later evidence (`recount`).
 
-Whatever was asked after the close was no part of it. What had been asked about the period's own
-hours is known by the hashes of its answers, too: those are sealed. The same hash in a later asking
-proves nothing, for empty answers are all alike.
+Attempts after the close do not count. Attempts before it about hours of the period are recognised
+by the sealed hashes of their responses as well. A hash alone is not enough: empty responses have
+one hash.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from importlib.metadata import version
 from typing import Any
 
 from billing.basis import sealed_decisions
-from billing.grounds import product_facts
+from billing.billed_facts import product_facts
+from billing.landed_evidence import require_held
 from billing.record import Record
-from billing.retention import require_held
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from warehouse.attempt_hours import AttemptHour
@@ -27,19 +27,19 @@ from warehouse.build import SealedFacts
 from warehouse.store import Store
 
 PRECISION = timedelta(seconds=1)
-"""Of the time of a close, as it is recorded."""
+"""Of the recorded time of a close."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealedPeriod:
-    """What a closed period is counted again with, as it was at its close."""
+    """The inputs of a closed period, as at its close."""
 
     decisions: Decisions
     facts: SealedFacts
 
 
 def sealed_period(record: Record, landing: Store, period: BillingPeriod) -> SealedPeriod:
-    """What the close of a period stood on; raises EvidenceGone when answers of it are not there."""
+    """The inputs of the close of a period; raises EvidenceGone if responses are missing."""
     event = record.ledger().closes()[period.name]
     basis = record.sealed(str(event.body["basis_sha256"]))
     require_held(landing, period, basis["evidence"])
@@ -50,7 +50,7 @@ def sealed_period(record: Record, landing: Store, period: BillingPeriod) -> Seal
     }
     facts = SealedFacts(
         facts_sha256=str(basis["facts_sha256"]),
-        stood_on=_StoodOn(period, answers, event.recorded_at + PRECISION),
+        stood_on=_IsInBasis(period, answers, event.recorded_at + PRECISION),
         code_version=str(basis["code_version"]),
         other_versions=tuple(_other_versions(basis)),
     )
@@ -58,8 +58,8 @@ def sealed_period(record: Record, landing: Store, period: BillingPeriod) -> Seal
 
 
 @dataclass(frozen=True, slots=True)
-class _StoodOn:
-    """Whether a close stood on an hour of an attempt."""
+class _IsInBasis:
+    """Whether an hour of an attempt belongs to the basis of a close."""
 
     period: BillingPeriod
     answers: Mapping[tuple[str, str], frozenset[str]]
@@ -75,7 +75,7 @@ class _StoodOn:
 
 
 def _other_versions(basis: Mapping[str, Any]) -> Iterator[str]:
-    """What counts now and did not count then."""
+    """The versions and product facts that differ from those of the close."""
     then = {"gpu-ledger": str(basis["code_version"]), **basis["library_versions"]}
     for name, sealed in then.items():
         if (present := version(name)) != sealed:

@@ -1,10 +1,10 @@
-"""Sealed bytes: how a document becomes the bytes that are hashed, and is read back.
+"""Sealed bytes: the canonical JSON of the documents of the record, and its hash.
 
-Put here: the canonical JSON of everything in the record, and the hash of it.
-Not here: what a document holds (`invoice`, `basis`), or where it is kept (`record`).
+Put here: writing, hashing and reading canonical JSON.
+Not here: the contents of documents (`invoice`, `basis`), or their storage (`record`).
 
 Keys are sorted, text is ASCII, amounts are decimal text and quantities whole numbers: a receiver
-who knows only JSON and SHA-256 can check a seal, in any language, without losing a digit.
+can check a seal with JSON and SHA-256 alone, in any language, without losing a digit.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any
 from domain.errors import EvidenceChanged
 
 Document = dict[str, Any]
-"""A sealed document, as JSON knows it: text, whole numbers, truth values, lists and mappings."""
+"""A document of JSON values: text, whole numbers, booleans, null, lists and mappings."""
 
 
 class SealBroken(EvidenceChanged):
-    """Sealed bytes that do not have the hash under which they were sealed."""
+    """Sealed bytes that do not have the hash of their seal."""
 
-    code = "SEAL-001"
+    code = "RECORD-002"
 
     def __init__(self, where: str, expected: str, found: str) -> None:
         super().__init__(
             where=where,
-            seen=f"its SHA-256 is {found}, and it was sealed as {expected}",
-            why="a sealed document never changes; what was rendered from this one is in doubt",
+            seen=f"its SHA-256 is {found}; it was sealed as {expected}",
+            why="a sealed document never changes; files rendered from this one may be wrong",
             remedy="restore the object from a backup of record/, "
             "then run `gpu-ledger verify BUNDLE`",
         )
 
 
 class NotSealable(TypeError):
-    """A value that has no canonical JSON; a fault of the caller."""
+    """A value without canonical JSON; an error of the caller."""
 
 
 def to_bytes(document: Mapping[str, object]) -> bytes:
@@ -47,7 +47,7 @@ def to_bytes(document: Mapping[str, object]) -> bytes:
 
 
 def from_bytes(body: bytes) -> Document:
-    """Read sealed bytes back; numbers are whole, so nothing is lost."""
+    """Read sealed bytes; all numbers are whole, so no digit is lost."""
     document = json.loads(body, parse_float=_refuse, parse_constant=_refuse)
     if not isinstance(document, dict):
         raise ValueError("a sealed document is a JSON object")
@@ -59,12 +59,12 @@ def _refuse(text: str) -> int:
 
 
 def sha256(body: bytes) -> str:
-    """The seal: SHA-256 of the bytes as they are in the file, so that `sha256sum` can check it."""
+    """SHA-256 of the bytes of the file, as `sha256sum` prints it."""
     return hashlib.sha256(body).hexdigest()
 
 
 def require_seal(where: str, body: bytes, expected: str) -> bytes:
-    """Return the bytes when they are those that were sealed."""
+    """Return the bytes; raises SealBroken if they have another hash."""
     found = sha256(body)
     if found != expected:
         raise SealBroken(where, expected, found)

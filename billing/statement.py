@@ -3,8 +3,8 @@
 Put here: the statement as a sealed document, and its CSV.
 Not here: the programme's report, which is sealed with it (`ccsp`).
 
-Capacity is in share-seconds of cards, per cluster, class and dimension; its terms add up to what
-is installed with `==`, which the gate checked before anything was sealed.
+Capacity is in share-seconds of cards, per cluster, class and dimension; its terms add up to
+the installed capacity exactly, which the check verifies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TERMS = (
     "withdrawn",
     "unmeasured",
 )
-"""What adds up to the installed capacity."""
+"""The terms of the installed capacity."""
 
 CAPACITY_COLUMNS = (
     "cluster_id",
@@ -78,7 +78,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class ProviderFacts:
-    """What only the provider is told."""
+    """The facts for the provider alone."""
 
     capacity: Sequence[Capacity]
     own_charges: Sequence[Charge]
@@ -125,7 +125,7 @@ def capacity_csv(statement: Mapping[str, Any]) -> bytes:
 
 
 def own_use_csv(statement: Mapping[str, Any]) -> bytes:
-    """The provider's own use; what it would have cost at the price list, billed to nobody."""
+    """The provider's own use with its cost by the price list; it is not billed."""
     columns = ("namespace", "cluster_id", "gpu_class", "mig_profile", "device_seconds", "cost")
     rows = ([entry[name] for name in columns] for entry in statement["own_use"])
     return csv_bytes(columns, rows)

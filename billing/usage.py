@@ -1,7 +1,7 @@
-"""What is billed, as values: charges, and the pods and workload-days that they are made of.
+"""Billed use as values: charges, and their pods and workload-days.
 
-Put here: the rows of the facts as billing takes them.
-Not here: how they are read (`reader`), or what an invoice makes of them (`lines`, `invoice`).
+Put here: the rows of the facts that billing uses.
+Not here: reading them (`billed_facts`), or the lines of an invoice (`lines`, `invoice`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from domain.tenant import BelongsTo
 
 @dataclass(frozen=True, slots=True, order=True)
 class ChargeKey:
-    """What makes a charge one charge; corrections find their line by it."""
+    """The key of a charge; corrections find their line by it."""
 
     tenant: str
     belongs_to: BelongsTo
@@ -30,7 +30,7 @@ class ChargeKey:
     weight_policy: str
     started_at: datetime  # of the rate's interval: one rate may hold, pause and hold again
     rate_id: str
-    credited: bool = False  # what an outage takes back from the charge of the same key
+    credited: bool = False  # a credit for an outage, for the charge of the same key
 
     @property
     def charge(self) -> ChargeKey:
@@ -40,9 +40,9 @@ class ChargeKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Charge:
-    """One row of fct_charges, the only place that prices and rounds; or what is taken back of it.
+    """One row of fct_charges, the only table that prices and rounds; or a credit of it.
 
-    A credit has its seconds and its cost below zero.
+    A credit has negative seconds and a negative cost.
     """
 
     key: ChargeKey
@@ -67,7 +67,7 @@ class WorkloadDay:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodUse:
-    """The part of a charge that one pod used, as far as one method vouches for it."""
+    """The part of a charge that one pod used, with one method."""
 
     key: ChargeKey
     pod_uid: str
@@ -101,7 +101,7 @@ Row = TypeVar("Row", Charge, WorkloadDay, PodUse)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Everything that a period's documents are made of."""
+    """All use of a period's documents."""
 
     charges: tuple[Charge, ...]
     workload_days: tuple[WorkloadDay, ...]
@@ -109,7 +109,7 @@ class Usage:
     labels: tuple[WorkloadLabels, ...] = ()
 
     def by_tenant(self) -> dict[str, Usage]:
-        """Each tenant's part, in order, and nothing of anybody else's or the provider's."""
+        """The use of each tenant, in order, without that of the provider."""
         charges = _by_tenant(self.charges)
         days = _by_tenant(self.workload_days)
         pods = _by_tenant(self.pods)

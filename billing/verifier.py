@@ -2,19 +2,17 @@
 
     python verifier.py BUNDLE.zip [--head head.json]
 
-Put here: everything a receiver needs to check what was issued, short enough to be read before it is
-trusted.
-Not here: anything imported from the rest of the ledger. It recomputes what the ledger computed,
-from the words on the document alone.
+Put here: all checks of issued documents, short enough to be read before it is used.
+Not here: imports from the rest of gpu-ledger. It calculates amounts again from the documents alone.
 
 It checks that the record's events form one chain, which ends at the attested head if one is given;
 that the bundle has exactly the files that the event at the end of the chain issued, each with the
 hash that the event names; that document numbers have no gaps; that every line is seconds x weight x
 rate / 3600, rounded once; that pods and workload-days add up to lines, lines to totals, and cents
-are apportioned by largest remainder; that the CSV files say what the sealed documents say; that a
-void negates its document. It lists what a bundle alone cannot show.
+are apportioned by largest remainder; that the CSV files agree with the sealed documents; that a
+void negates its document. It lists the claims that a bundle alone cannot prove.
 
-Run a verifier that did not come with the bundle: a program cannot vouch for itself.
+Run a verifier from another place than the bundle: a changed bundle can have a changed verifier.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ _WEIGHT = re.compile(r"[0-9]{1,18}/[0-9]{1,18}", re.ASCII)
 
 
 _UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, csv.Error)
-"""What Python raises on a document of another form than a ledger writes."""
+"""The exceptions of Python for a document of another form."""
 
 
 class Wrong(Exception):
@@ -56,7 +54,7 @@ class Wrong(Exception):
 
 @dataclass
 class Report:
-    """The checks that passed, the problems, and what the bundle alone cannot show."""
+    """The passed checks, the problems, and the claims that the bundle alone cannot prove."""
 
     checked: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -82,7 +80,7 @@ class Report:
 
 @dataclass
 class Bundle:
-    """What a bundle is of (a month, or the number of a document), its files and its events."""
+    """The name of a bundle (a month, or the number of a document), its files and its events."""
 
     name: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
@@ -128,8 +126,8 @@ def verify(body: bytes, head: bytes | None = None) -> Report:
         report.run("events up to the attested head", lambda: _check_head(bundle, head))
     else:
         report.unverified.append(
-            "the chain as a whole: without a attested head (--head), a record that was written "
-            "anew from its first event on is not noticed"
+            "the chain as a whole: without a head that was kept outside (--head), a record that "
+            "was written again from its first event is not noticed"
         )
     report.run("document numbers without a gap", lambda: _check_numbers(bundle))
     report.run(f"files of {bundle.name} as issued", lambda: _check_files(report, bundle))
@@ -361,7 +359,7 @@ def _listed(bundle: Bundle, event: dict[str, Any]) -> dict[str, str]:
 
 
 def _seals_of(event: dict[str, Any]) -> set[str]:
-    """Hashes of what an event issued and stands on: documents, basis, statement, corrections."""
+    """Hashes of the documents, basis, statement and corrections of an event."""
     seals = {digest for _, digest in _documents_of(event)}
     for name, value in event["body"].items():
         if name.endswith("_sha256"):
@@ -421,7 +419,7 @@ def _check_prices(document: dict[str, Any]) -> int:
 
 
 def _check_credit(credit: dict[str, Any], lines: list[dict[str, Any]]) -> None:
-    """A credit is what its pods cost (see their sum), and never more than its line has."""
+    """A credit is never larger than its line; its pods are compared in `_check_parts`."""
     if credit["kind"] != "credit":
         return  # a correction or a void of one
     same = ("cluster_id", "gpu_class", "mig_profile", "weight", "weight_policy", "rate_id")
@@ -435,7 +433,7 @@ def _check_credit(credit: dict[str, Any], lines: list[dict[str, Any]]) -> None:
 
 
 def _check_price(line: dict[str, Any]) -> None:
-    """What a line adds to what stood there before; a void takes exactly that away again."""
+    """The cost of a line is the price after it minus the cost before it; a void negates it."""
     sign = -1 if line["kind"] == "void" else 1
     before, cost_before = line["device_seconds_before"], nanos(line["cost_before"])
     if line["kind"] not in ("correction", "void") and (before or cost_before):
@@ -591,7 +589,7 @@ def read_bundle(path: Path) -> bytes:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check a bundle of issued documents.")
     parser.add_argument("bundle", type=Path, help="the ZIP file")
-    parser.add_argument("--head", type=Path, help="head.json as a source keeps it")
+    parser.add_argument("--head", type=Path, help="a copy of head.json that was kept outside")
     options = parser.parse_args(arguments)
     try:
         head = options.head.read_bytes() if options.head else None

@@ -1,32 +1,45 @@
-"""Voiding: a document of its own that negates an issued one, in the open period.
+"""Voiding: a document of its own that negates an issued one, in an open period.
 
-Put here: which documents can be voided.
-Not here: the void itself (`voids`), or what is billed instead: a recount of the period finds it,
-and records corrections.
+Put here: which documents can be voided, the void as a document, and its event.
+Not here: the new bill of the period: a recount finds it, and records corrections.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
 
 from billing.books import Books
-from billing.commits import commit_void
 from billing.corrections import billed_so_far, left_of
-from billing.events import NumberedDocument
+from billing.events import (
+    Event,
+    EventKind,
+    Ledger,
+    NumberedDocument,
+    next_position,
+    number_text,
+    position_of,
+)
 from billing.guard import require_writable
-from billing.invoice import read_lines
+from billing.invoice import DocumentKind, read_lines
+from billing.lines import LineKind
 from billing.record import Record
-from billing.rendering import document_files, verifier_file
+from billing.rendering.document_files import ENCLOSED, document_files, verifier_file
+from billing.sealing import Document
 from billing.usage import ChargeKey
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.errors import WrongUse
+from domain.interval import format_instant
 from domain.money import format_nanos
 from warehouse.home import Home
+from warehouse.lease import lease
 
 
 class CannotBeVoided(WrongUse):
-    """A document that is void already, a void itself, or one that was corrected since."""
+    """A voided document, a void itself, or a document that was corrected since."""
 
     code = "VOID-001"
 
@@ -34,8 +47,8 @@ class CannotBeVoided(WrongUse):
         super().__init__(
             where=f"document {number}",
             seen=seen,
-            why="it would give back money that was given back before, or never charged",
-            remedy="`gpu-ledger recount P` counts its month P again, to bill it as it should be",
+            why="a void must not return money twice, or money that was not charged",
+            remedy="`gpu-ledger recount P` counts its month P again and corrects the bill",
         )
 
 
@@ -59,23 +72,118 @@ def void_document(
 
 
 def require_voidable(books: Books, number: str) -> None:
-    """Refuse what is void already, and what would give back more than was charged."""
+    """Refuse a voided document, and a void that would return more than was charged."""
     voided_by = books.ledger.voided_by()
     books.issued(number)
     if number in voided_by:
         raise CannotBeVoided(number, f"it is void since {voided_by[number]}")
     if number in voided_by.values():
         raise CannotBeVoided(number, "it is a void itself")
-    asked: defaultdict[tuple[str, ChargeKey], int] = defaultdict(int)
+    returned: defaultdict[tuple[str, ChargeKey], int] = defaultdict(int)
     for line in read_lines(books.document(number)):
-        asked[line.charge_period, line.key.charge] += line.cost_nanos
-    # Corrections of this document that no invoice has yet are withdrawn by the void itself.
+        returned[line.charge_period, line.key.charge] += line.cost_nanos
+    # The void itself withdraws corrections of this document that are not on an invoice yet.
     pending = books.pending_lines(books.ledger.pending_corrections())
     others = (line for line in pending if line.refers_to != number)
     billed = [*books.issued_lines(), *others]
-    for (name, key), nanos in asked.items():
+    for (name, key), nanos in returned.items():
         left = left_of(billed_so_far(billed, BillingPeriod(name)), key)
         if nanos > max(left, 0):
-            seen = f"{key.gpu_class} {key.mig_profile} of {name} would give back "
-            seen += f"{format_nanos(nanos)}, and after corrections {format_nanos(left)} is left"
+            seen = f"{key.gpu_class} {key.mig_profile} of {name} would return "
+            seen += f"{format_nanos(nanos)}; after corrections {format_nanos(left)} is left"
             raise CannotBeVoided(number, seen)
+
+
+# The void -----------------------------------------------------------------------------------------
+
+_OF_THE_VOIDED = ("billing_period", "period_started_at", "period_ended_at", "issued_at")
+
+
+def open_period_after(ledger: Ledger, period: str) -> BillingPeriod:
+    """The first period after this one that is not closed."""
+    closes = ledger.closes()
+    candidate = BillingPeriod(period).next()
+    while candidate.name in closes:
+        candidate = candidate.next()
+    return candidate
+
+
+def negated(
+    original: Mapping[str, Any],
+    number: str,
+    period: BillingPeriod,
+    issued_at: datetime,
+    reason: str,
+) -> Document:
+    """The void: every amount and every quantity with the other sign."""
+    return {
+        **original,
+        "document": DocumentKind.VOID.value,
+        "number": number,
+        "billing_period": period.name,
+        "period_started_at": format_instant(period.started_at),
+        "period_ended_at": format_instant(period.ended_at),
+        "issued_at": format_instant(issued_at),
+        "total_cost": _minus(original["total_cost"]),
+        "total_billed_cost": _minus(original["total_billed_cost"]),
+        "tax": {**original["tax"], "amount": _minus(original["tax"]["amount"])},
+        "total_payable": _minus(original["total_payable"]),
+        "payment": {**original["payment"], "due_on": "", "terms": "", "bank_details": []},
+        "lines": [_negated_line(line, original["number"]) for line in original["lines"]],
+        "workload_days": [_negated_use(day) for day in original["workload_days"]],
+        "pods": [_negated_use(pod) for pod in original["pods"]],
+        "voids": original["number"],
+        "voided": {name: original[name] for name in _OF_THE_VOIDED},
+        "reason": reason,
+    }
+
+
+def _negated_line(line: Mapping[str, Any], number: str) -> Document:
+    return {
+        **_negated_use(line),
+        "kind": LineKind.VOID.value,
+        "billed_cost": _minus(line["billed_cost"]),
+        "reason": f"voids line {line['line']} of {number}",
+        "refers_to": number,
+    }
+
+
+def _negated_use(entry: Mapping[str, Any]) -> Document:
+    return {**entry, "device_seconds": -entry["device_seconds"], "cost": _minus(entry["cost"])}
+
+
+def _minus(amount: str) -> str:
+    if not amount.strip("-0."):
+        return amount
+    return amount[1:] if amount.startswith("-") else f"-{amount}"
+
+
+# The commit ---------------------------------------------------------------------------------------
+
+
+def commit_void(
+    books: Books,
+    number: str,
+    reason: str,
+    clock: Clock,
+    holder: str,
+    render: Callable[[Document], Mapping[str, bytes]],
+) -> Event:
+    """Issue the void of a document, in the books of the first open period after it."""
+    record, ledger = books.record, books.ledger
+    with lease(record.store, holder, clock, above=ledger.highest_fence) as held:
+        period = open_period_after(ledger, books.issued(number).period)
+        series = position_of(number)[0]
+        numbers = [document.number for document in ledger.documents()]
+        void_number = number_text(series, next_position(series, numbers))
+        issued_at = clock.now().replace(microsecond=0)
+        original: dict[str, Any] = books.document(number)
+        document: Document = negated(original, void_number, period, issued_at, reason)
+        body = {
+            "period": period.name,
+            "voids": number,
+            "documents": [{"number": void_number, "sha256": record.seal(document)}],
+            **record.seal_files(render(document), ENCLOSED),
+        }
+        kind = EventKind.INVOICE_VOIDED
+        return record.append(held, ledger.head, kind, body, clock.now(), holder)

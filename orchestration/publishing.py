@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 
 import duckdb
 
-from billing.mirror import mirror_record
+from billing.documents_folder import write_file
 from billing.record import Record
-from billing.render import write_file
-from billing.rendering import MODEL_PAGES, is_file_of
+from billing.record_tables import mirror_record
+from billing.rendering.document_files import MODEL_PAGES, is_file_of
 from domain.billing_period import BillingPeriod
 from domain.errors import CheckFailed, LedgerError
 from domain.interval import parse_instant

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from billing.basis import sealed_copies
+from billing.billed_facts import FactsReader
 from billing.close import CloseResult, close_period
-from billing.grounds import FactsReader
+from billing.landed_evidence import lost_evidence
 from billing.record import Record
 from billing.recount import RecountResult, recount_decisions, recount_period
-from billing.retention import lost_evidence
 from billing.sealed_facts import SealedPeriod, sealed_period
 from domain.billing_period import BillingPeriod
 from domain.decisions import (

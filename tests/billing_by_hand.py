@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from billing.basis import Basis
-from billing.grounds import Grounds
+from billing.billed_facts import Grounds
 from billing.statement import ProviderFacts
 from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay
 from domain.billing_period import BillingPeriod

@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from billing.billed_facts import read_grounds
 from billing.books import Books
 from billing.commits import commit_close, plan_from
-from billing.grounds import read_grounds
 from domain.billing_period import BillingPeriod
 from domain.findings import CheckResult, Finding
 from domain.interval import HOUR, Interval, format_instant

@@ -1,7 +1,8 @@
 """Views of the published copy in hours and currency units, with the names of clusters.
 
 Put here: how a column of a table becomes one of its view.
-Not here: the tables (`dbt/`, `billing.mirror`, `quality.tables`), or writing the copy (`publish`).
+Not here: the tables (`dbt/`, `billing.record_tables`, `quality.tables`), or writing the copy
+(`publish`).
 
 A view has the name and the rows of its table. `_seconds` become `_hours`, rounded to 10⁻⁶;
 unit-seconds of shares become `_card_hours`; `_nanos` become exact amounts of the currency; a

@@ -14,11 +14,9 @@ import click
 
 from billing.backup import back_up, verify_backup
 from billing.backup import restore as restore_home
-from billing.compare import RULES
-from billing.compare_reader import compare_period
+from billing.compare import RULES, compare_period
 from billing.events import Head
-from billing.explain import Stop, explain_answer, explain_line
-from billing.explain_screen import on_a_screen
+from billing.explain import Stop, explain_line, explain_response, on_a_screen
 from billing.guard import admit_restored
 from billing.record import Record
 from billing.verifier import read_bundle
@@ -90,7 +88,7 @@ def explain(
     home = Home.open(home_path)
     with progress("Walking"):
         if sha256:
-            stops = explain_answer(home, sha256)
+            stops = explain_response(home, sha256)
         elif number and line is not None:
             stops = explain_line(home, number, line, pod_uid)
         else:

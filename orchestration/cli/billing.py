@@ -12,11 +12,11 @@ from pathlib import Path
 import click
 
 from billing.close import CloseResult, DocumentSummary
+from billing.documents_folder import render_documents
 from billing.events import DocumentStatus, NumberedDocument
-from billing.gate import what_helps
+from billing.gate import next_commands
 from billing.record import Record
-from billing.render import render_documents
-from billing.render_text import invoice_text
+from billing.rendering.text import invoice_text
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import ready_until
@@ -109,7 +109,7 @@ def close(
         click.echo(f"blocking: {finding.code} {finding.where}: {finding.seen}", err=True)
     for name in result.missing_checks:
         click.echo(f"blocking: the check {name} was not executed", err=True)
-    for command, told in what_helps(period, result.refused_by, result.missing_checks):
+    for command, told in next_commands(period, result.refused_by, result.missing_checks):
         click.echo(f"`{command}` {told}.", err=True)
     if result.closed:
         if result.closed_by != holder():

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from billing.close import CloseResult, DocumentSummary
-from billing.gate import what_helps
+from billing.gate import next_commands
 from domain.billing_period import BillingPeriod
 from domain.interval import format_instant
 from domain.money import format_nanos, minor_unit_digits
@@ -120,7 +120,7 @@ def _next_command(opened: OpenHome, period: BillingPeriod, result: CloseResult) 
     if result.closed:
         return f"None: {period} is closed."
     if result.refused_by or result.missing_checks:
-        helps = what_helps(period, result.refused_by, result.missing_checks)
+        helps = next_commands(period, result.refused_by, result.missing_checks)
         return "\n\n".join(f"This {effect}:\n{command_cell(opened, cmd)}" for cmd, effect in helps)
     return (
         f"From {format_instant(result.closes_from)} on, launch "

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from billing.books import Books
-from billing.bundle import document_bundle, period_bundle
 from billing.commits import (
     commit_close,
     commit_corrections,
@@ -32,12 +31,13 @@ from billing.commits import (
     plan_from,
 )
 from billing.corrections import billed_so_far, left_of
+from billing.documents_folder import document_bundle, period_bundle
 from billing.events import DocumentStatus, EventKind
-from billing.focus import cost_and_usage
 from billing.gate import PeriodNotBillable
 from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored, mark_restored
 from billing.invoice import read_lines
 from billing.record import Record, RecordMovedOn, event_key, sealed_key
+from billing.rendering.focus import cost_and_usage
 from billing.usage import ChargeKey
 from billing.verifier import verify
 from billing.voiding import CannotBeVoided, require_voidable

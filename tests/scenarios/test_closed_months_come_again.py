@@ -22,7 +22,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from billing.backup import back_up, restore
-from billing.retention import EvidenceGone
+from billing.landed_evidence import EvidenceGone
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR

@@ -18,10 +18,10 @@ from billing.backup import back_up as back_up_with
 from billing.backup import restore as restore_verified
 from billing.backup import verify_backup as verify_with
 from billing.close import close_period
+from billing.documents_folder import render_documents
 from billing.events import Head
 from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored
 from billing.record import Record
-from billing.render import render_documents
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock, StoppedClock
@@ -191,7 +191,7 @@ def test_a_backup_without_the_manifests_of_a_closed_month_is_damaged(
 ) -> None:
     shutil.rmtree(world.path / "landing" / "manifests")
     [problem] = back_up(world.home, tmp_path / "copy").problems
-    assert problem.code == "SEAL-002"
+    assert problem.code == "SEAL-001"
 
 
 LISTING = {"schema": "gpu-ledger/backup/1", "files": {}, "head": {"sequence": 0, "sha256": ""}}

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from billing import rendering
+from billing.billed_facts import FactsChangedSinceCheck, FactsReader
 from billing.close import (
     CloseResult,
     TooEarlyToClose,
     close_period,
 )
+from billing.documents_folder import RenderedDifferently, render_documents
 from billing.gate import PeriodNotBillable
-from billing.grounds import FactsChangedSinceCheck, FactsReader
 from billing.record import Record, RecordMovedOn
-from billing.render import RenderedDifferently, render_documents
+from billing.rendering import document_files
 from billing.verifier import verify
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
@@ -222,7 +222,9 @@ def test_a_close_of_another_month_at_once_is_no_damage(world: World) -> None:
     world.write()
     november = World(world.path, period=BillingPeriod("2026-11"), pods=[])
     november.write()
-    with pytest.raises(RecordMovedOn, match="ended at event 0 when this began, and ends at 1 now"):
+    with pytest.raises(
+        RecordMovedOn, match="ended at event 0 when this command began, and ends at event 1 now"
+    ):
         close_during(world, lambda: close(world), november.period)
     assert Record(world.home.record_store()).closed_periods() == {"2026-10"}
 
@@ -369,8 +371,8 @@ def test_a_later_version_that_renders_other_bytes_replaces_no_issued_file(
     world.write()
     close(world)
     before = documents(world.path)
-    other = {**rendering.RENDERERS, ".txt": lambda *_: b"in another typeface"}
-    monkeypatch.setattr(rendering, "RENDERERS", other)
+    other = {**document_files.RENDERERS, ".txt": lambda *_: b"in another typeface"}
+    monkeypatch.setattr(document_files, "RENDERERS", other)
     render_documents(world.home, world.period)
     assert documents(world.path) == before
     [lost] = (world.path / "documents").rglob("INV-000001.txt")

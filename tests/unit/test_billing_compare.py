@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.compare import RULES, PodLife, Sampled, compare
-from billing.compare_reader import compare_period
+from billing.compare import RULES, PodLife, Sampled, compare, compare_period
 from domain.interval import Interval
 from tests.marts_by_hand import SIGNED, Pod, World, at
 

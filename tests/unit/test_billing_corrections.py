@@ -14,6 +14,7 @@ import pytest
 from billing.books import Books, NoSuchDocument
 from billing.close import close_period
 from billing.corrections import billed_so_far, require_credits_within
+from billing.documents_folder import render_documents
 from billing.events import DocumentStatus
 from billing.gate import PeriodNotBillable
 from billing.record import Record
@@ -24,7 +25,6 @@ from billing.recount import (
     recount_decisions,
     recount_period,
 )
-from billing.render import render_documents
 from billing.usage import Charge, ChargeKey
 from billing.verifier import verify
 from billing.voiding import CannotBeVoided, void_document

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from billing.close import close_period
-from billing.quantities import grouped, hours_text, money
-from billing.render_pdf import invoice_pdf, view
+from billing.rendering.pdf import invoice_pdf, view
+from billing.rendering.quantities import grouped, hours_text, money
 from domain.clock import StoppedClock
 from domain.csv_text import csv_bytes
 from domain.findings import Check, CheckResult

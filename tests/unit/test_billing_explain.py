@@ -11,8 +11,14 @@ import zstandard
 
 from billing.books import NoSuchDocument
 from billing.close import close_period
-from billing.explain import NoSuchLine, Stop, explain_answer, explain_line
-from billing.explain_screen import ROWS_SHOWN, on_a_screen
+from billing.explain import (
+    ROWS_SHOWN,
+    NoSuchLine,
+    Stop,
+    explain_line,
+    explain_response,
+    on_a_screen,
+)
 from billing.sealing import SealBroken
 from domain.clock import StoppedClock
 from domain.decisions import Source
@@ -84,8 +90,8 @@ def test_a_line_is_walked_back_to_the_bytes_that_name_its_pod(world: World) -> N
         "Pods behind the line, as sealed, the longest first",
         "Hours of pod train in the facts",
         "Rules that decided these hours",
-        "Attempts that asked for these hours",
-        "Answers, byte for byte",
+        "Attempts for these hours",
+        "Responses, byte for byte",
     ]
     # (4500 + 3600) s at 3.60 an hour
     assert stop(stops, "Line").note.startswith("8100 s × 1/1 × 3.6 / 3600 s = 8.1 EUR")
@@ -100,28 +106,28 @@ def test_a_line_is_walked_back_to_the_bytes_that_name_its_pod(world: World) -> N
     assert [row[:3] for row in stop(stops, "Attempts").rows] == [
         ("thanos", "1", "2026-10-09T10:00:00Z")
     ]
-    [answer] = stop(stops, "Answers").rows
-    assert answer == (SHA, str(len(ANSWER)), "2, at byte 27, 54", "sealed with the close")
+    [response] = stop(stops, "Responses").rows
+    assert response == (SHA, str(len(ANSWER)), "2, at byte 27, 54", "sealed with the close")
 
 
-def test_of_many_answers_those_that_name_the_pod_come_first(world: World) -> None:
+def test_responses_that_name_the_pod_come_first(world: World) -> None:
     others = [f"another answer, {number}".encode() for number in range(8)]
     for number, body in enumerate(others, 3):
         land(world, body, "2026-10-09T10:00:00Z", number)
-    shown = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Answers").rows
+    shown = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Responses").rows
     rest = sorted(hashlib.sha256(body).hexdigest() for body in others)
     assert min(rest) < SHA, "by its hash alone it would not be the first"
     assert [row[0] for row in shown] == [SHA, *rest]
 
 
 def test_bytes_are_walked_forward_to_the_lines_of_their_hours(world: World) -> None:
-    stops = explain_answer(world.home, SHA)
+    stops = explain_response(world.home, SHA)
     assert stop(stops, "Lines").rows == (("INV-000001", "1", "team-a", "train"),)
 
 
 def test_evidence_that_came_after_the_close_says_so(world: World) -> None:
     land(world, b"late, uid-team-a-train", "2026-10-09T11:00:00Z", 3)
-    rows = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Answers").rows
+    rows = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Responses").rows
     assert {row[3] for row in rows} == {"sealed with the close", "after the close"}
 
 
@@ -140,7 +146,7 @@ def test_without_the_sealed_facts_the_walk_says_how_to_get_them(world: World) ->
     world.pods.pop()
     world.write()
     hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")
-    assert hours.note == "the warehouse holds other facts than those that were sealed"
+    assert hours.note == "the warehouse has other facts than the sealed ones"
 
 
 def test_what_is_not_there_cannot_be_explained(world: World) -> None:
@@ -151,10 +157,10 @@ def test_what_is_not_there_cannot_be_explained(world: World) -> None:
     with pytest.raises(NoSuchLine, match="no pod of this UID"):
         explain_line(world.home, "INV-000001", 1, "uid-nobody")
     with pytest.raises(NoSuchLine, match="no manifest names this hash"):
-        explain_answer(world.home, "0" * 64)
+        explain_response(world.home, "0" * 64)
 
 
-def test_a_screen_says_the_sum_the_longest_pods_the_days_and_what_is_left_out(world: World) -> None:
+def test_screen_shows_sum_longest_pods_days_and_the_number_left_out(world: World) -> None:
     """Two pods, one answer that names the followed one, nine that do not: the rest is counted."""
     for number in range(8):
         land(world, f"another answer, {number}".encode(), "2026-10-09T10:00:00Z", 3 + number)
@@ -172,15 +178,15 @@ def test_a_screen_says_the_sum_the_longest_pods_the_days_and_what_is_left_out(wo
     assert stop(screen, "Attempts").rows == (
         ("thanos", "ok", "9", "1", "2026-10-09T10:00:00Z", "2026-10-09T10:00:00Z"),
     )
-    assert [row[0] for row in stop(screen, "Answers").rows] == [SHA]
-    assert stop(screen, "Answers").note.startswith("1 of 9 name the pod; each was read again")
+    assert [row[0] for row in stop(screen, "Responses").rows] == [SHA]
+    assert stop(screen, "Responses").note.startswith("1 of 9 name the pod; each was read again")
 
 
 def test_a_long_stop_is_cut_on_a_screen_and_says_so(world: World) -> None:
-    """Without a name in them, answers are listed as they are."""
+    """Without a name in them, answers are listed in order."""
     for number in range(8):
         land(world, f"noon, {number}".encode(), "2026-10-09T13:00:00Z", 3 + number)
     walk = explain_line(world.home, "INV-000001", 1, "uid-team-a-other")
-    answers = stop(on_a_screen(walk), "Answers")
-    assert len(answers.rows) == ROWS_SHOWN < len(stop(walk, "Answers").rows) == 8
-    assert answers.note.startswith(f"{ROWS_SHOWN} of 8 are shown; 0 of 8 name the pod; ")
+    responses = stop(on_a_screen(walk), "Responses")
+    assert len(responses.rows) == ROWS_SHOWN < len(stop(walk, "Responses").rows) == 8
+    assert responses.note.startswith(f"{ROWS_SHOWN} of 8 are shown; 0 of 8 name the pod; ")

@@ -14,14 +14,14 @@ import pytest
 
 from billing.books import Books
 from billing.close import close_period
-from billing.focus import (
+from billing.record import Record
+from billing.rendering.focus import (
     BILLING_PERIOD,
     COST_AND_USAGE,
     INVOICE_DETAIL,
     cost_and_usage,
     pricing_quantity,
 )
-from billing.record import Record
 from billing.voiding import void_document
 from domain.clock import StoppedClock
 from quality.run import check_period

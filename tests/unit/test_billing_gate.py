@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from billing.gate import GAP, PeriodNotBillable, what_helps
+from billing.gate import GAP, PeriodNotBillable, next_commands
 from domain.billing_period import BillingPeriod
 from domain.findings import CheckResult, Finding
 from quality.catalogue import CATALOGUE
@@ -36,7 +36,7 @@ def test_each_command_is_named_where_it_leads_on(
     names: list[str], missing: list[str], commands: list[str]
 ) -> None:
     found = [finding(name) for name in names]
-    assert [command for command, _ in what_helps(OCTOBER, found, missing)] == commands
+    assert [command for command, _ in next_commands(OCTOBER, found, missing)] == commands
     check_result = CheckResult(OCTOBER, "0" * 64, tuple(found), missing_checks=tuple(missing))
     remedy = PeriodNotBillable(check_result, "EUR").remedy
     assert [command for command in (GAPS, CHECK, REFRESH) if f"`{command}`" in remedy] == commands
@@ -44,7 +44,7 @@ def test_each_command_is_named_where_it_leads_on(
 
 def test_what_is_no_gap_is_named_by_its_code() -> None:
     found = [finding("usage_without_price"), finding("device_unknown")]
-    [(_, told)] = what_helps(OCTOBER, found, [])
+    [(_, told)] = next_commands(OCTOBER, found, [])
     assert told == "lists the remedy of DEV-001, PRICE-001"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from billing.close import CloseResult, close_period
-from billing.mirror import mirror_record
+from billing.record_tables import mirror_record
 from billing.voiding import void_document
 from domain.clock import StoppedClock
 from quality.run import check_period

@@ -20,7 +20,7 @@ import pytest
 from billing.books import Books
 from billing.close import close_period
 from billing.record import Record
-from billing.render_pdf import view
+from billing.rendering.pdf import view
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from billing.close import close_period
+from billing.landed_evidence import EvidenceGone
 from billing.record import Record
 from billing.recount import recount_decisions, recount_period
-from billing.retention import EvidenceGone
 from domain.clock import StoppedClock
 from domain.findings import CheckResult
 from quality.run import check_period
@@ -66,7 +66,7 @@ def test_a_month_is_not_closed_on_answers_that_are_gone(world: World) -> None:
     gone.unlink()
     with pytest.raises(EvidenceGone) as refused:
         close(world)
-    said = f"1 of the 2 answers that it stands on are gone, the first {gone.stem}"
+    said = f"1 of the 2 responses of its basis are missing, the first is {gone.stem}"
     assert refused.value.seen == said
     assert Record(world.home.record_store()).head().sequence == 0
 

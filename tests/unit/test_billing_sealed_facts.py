@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from billing.sealed_facts import _StoodOn
+from billing.sealed_facts import _IsInBasis
 from domain.billing_period import BillingPeriod
 from warehouse.attempt_hours import AttemptHour
 
 CLOSED = datetime(2026, 11, 4, 6, tzinfo=UTC)
 SEALED, EMPTY, LATE = "aa" * 32, "ee" * 32, "bb" * 32
-STOOD_ON = _StoodOn(
+STOOD_ON = _IsInBasis(
     BillingPeriod("2026-10"), {("c1", "thanos"): frozenset({SEALED, EMPTY})}, CLOSED
 )
 INSIDE = datetime(2026, 10, 31, 23, tzinfo=UTC)

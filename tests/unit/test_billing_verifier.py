@@ -257,7 +257,7 @@ def test_a_bundle_of_a_month_does_not_pass_as_one_of_a_document(home: Path) -> N
     assert not verify(write_bundle("2026-11", files)).passed
 
 
-def test_what_a_bundle_cannot_show_is_listed(home: Path) -> None:
+def test_verifier_lists_the_claims_that_a_bundle_cannot_prove(home: Path) -> None:
     head = (home / "documents/2026-10/head.json").read_bytes()
     month = verify(bundle(home, MONTH), head).unverified
     assert [line.split(":")[0] for line in month] == [
@@ -267,7 +267,7 @@ def test_what_a_bundle_cannot_show_is_listed(home: Path) -> None:
         "the evidence behind the amounts",
     ]  # fmt: skip
     one = verify(bundle(home, "2026-10/tenants/team-a/INV-000001.zip")).unverified
-    assert any("without a attested head" in line for line in one)
+    assert any("without a head that was kept outside" in line for line in one)
     assert any(line.startswith("INV-000001: its basis") for line in one)
     assert any(line.startswith("1 other documents of the chain") for line in one)
 

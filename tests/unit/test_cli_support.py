@@ -46,7 +46,7 @@ def told(bundle: bytes) -> dict[str, object]:
         return {name: json.loads(archive.read(name)) for name in archive.namelist()}
 
 
-def test_no_canary_is_in_the_bundle_and_what_helps_is(
+def test_no_canary_is_in_the_bundle_and_next_commands_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPU_LEDGER_POSTGRES_URL", f"postgresql://u:{CANARY}@db/x")

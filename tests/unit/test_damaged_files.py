@@ -156,7 +156,7 @@ def evidence_problems(landing: Store, record: Record) -> tuple[LedgerError, ...]
         ("home/build/switched.json", "truncated", "publish", "STORE-005"),
         ("home/landing/….json", "truncated", "hours", "LAND-002"),
         ("home/landing/….zst", "missing", "landing show", "STORE-002"),
-        ("home/record/….json", "empty", "invoice", "RECORD-003"),
+        ("home/record/….json", "empty", "invoice", "RECORD-002"),
         ("home//warehouse.duckdb", "random bytes", "nodes", "WARE-002"),
         ("copy//backup.json", "a folder", "restore", "BACKUP-001"),
     ],

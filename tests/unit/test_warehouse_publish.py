@@ -13,7 +13,7 @@ from subprocess import PIPE
 import pyarrow.parquet as pq
 import pytest
 
-from billing.mirror import mirror_record
+from billing.record_tables import mirror_record
 from quality.tables import create_tables
 from tests.decisions_by_hand import decided, table
 from tests.evidence_by_hand import PERIOD, START, Cluster, Pod, clusters_table, write

@@ -26,7 +26,7 @@ home = Home(Path(sys.argv[1]))
 ESTIMATE = (
     HEAD
     + """
-from billing.mirror import write_estimates
+from billing.record_tables import write_estimates
 from domain.billing_period import BillingPeriod
 print("ready", flush=True)
 write_estimates(home, BillingPeriod("2026-10"), {"team-a": 5}, datetime(2026, 11, 1, tzinfo=UTC))
@@ -36,7 +36,7 @@ print("done", flush=True)
 MIRROR = (
     HEAD
     + """
-from billing.mirror import mirror_record
+from billing.record_tables import mirror_record
 print("ready", flush=True)
 mirror_record(home)
 print("done", flush=True)

@@ -1,7 +1,7 @@
-"""The record mirrored into the warehouse, for people who ask in SQL; and the last estimate.
+"""The record as tables in the warehouse, for SQL; and the estimates of the last dry run.
 
-Put here: the tables of the mirror with their descriptions, and filling them from the record.
-Not here: anything that reads them back: the record is what counts, this is a copy of it.
+Put here: the tables with their descriptions, and filling them from the record.
+Not here: readers of these tables. The record decides; the tables are a copy.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ ESTIMATES = {
 
 
 def mirror_record(home: Home) -> None:
-    """Copy what the record says into the warehouse, replacing the copy that is there."""
+    """Replace the tables of the record in the warehouse."""
     record = Record(home.record_store())
     books = Books(record, record.ledger())
     rows = {
@@ -154,7 +154,7 @@ def mirror_record(home: Home) -> None:
 
 
 def read_estimates(home: Home, period: BillingPeriod) -> dict[str, int]:
-    """Tenant → what was estimated last; empty when nothing was."""
+    """Tenant → the estimate of the last dry run."""
     if not home.warehouse_path.is_file():
         return {}
     with connected(home.warehouse_path, read_only=True) as connection:
@@ -174,7 +174,7 @@ def read_estimates(home: Home, period: BillingPeriod) -> dict[str, int]:
 def write_estimates(
     home: Home, period: BillingPeriod, estimates: Mapping[str, int], estimated_at: datetime
 ) -> None:
-    """Keep what a dry run came to, so that the next one can say what has changed since."""
+    """Store the estimates of a dry run; the next dry run shows the difference."""
     rows = [
         {
             "billing_period": period.name,

@@ -1,8 +1,10 @@
-"""Writing a period's documents and bundles, from the record alone; an edge.
+"""The folder documents/ of a home: issued files and bundles, written from the record alone.
 
-Put here: where files are written, that a reader never meets half of one, and that each has the
-bytes that were issued.
-Not here: what is in them (`rendering`, `bundle`).
+Put here: writing files whole, each with its issued bytes; the contents of bundles.
+Not here: rendering (`billing.rendering`), or the form of a bundle and its checks (`verifier`).
+
+A tenant's bundle has the tenant's own documents, and the chain, whose events name other documents
+by number and hash alone. The bundle of a month, for auditors, has everything.
 """
 
 from __future__ import annotations
@@ -14,35 +16,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from billing.bundle import Files, document_bundle, period_bundle
-from billing.events import Event, Ledger
-from billing.record import Record
-from billing.rendering import document_files, is_file_of, month_files
+from billing.events import Event, Ledger, NumberedDocument
+from billing.record import Record, event_key, sealed_key
+from billing.rendering.document_files import document_files, is_file_of, month_files
 from billing.sealing import sha256, to_bytes
-from billing.verifier import VERIFIER
+from billing.verifier import VERIFIER, write_bundle
 from domain.billing_period import BillingPeriod
 from domain.errors import EvidenceChanged
 from warehouse.home import Home
 from warehouse.store import KeyNotAllowed, StoreUnusable, validate_key
 
+Files = Mapping[str, bytes]
+"""Name in a bundle → content."""
+
+
 Progress = Callable[[int, int, str], None]
 
 TENANTS = "tenants"
-"""Tenants' folders have a level of their own: a tenant may be called `provider` or `focus`."""
+"""A level of its own: a tenant can have the name `provider` or `focus`."""
 
 
 class RenderedDifferently(EvidenceChanged):
-    """Issued files that are not in documents/, and that this version renders in another way."""
+    """Issued files that are missing in documents/, and that this version renders differently."""
 
-    code = "SEAL-003"
+    code = "SEAL-002"
 
     def __init__(self, folder: Path, names: Sequence[str], issued_by: str) -> None:
         super().__init__(
             where=f"{folder}/{names[0]}",
-            seen=f"{len(names)} issued files are not there with the bytes that were issued, and "
-            f"this version renders other bytes; gpu-ledger {issued_by} issued them",
-            why="the record names the hash of every issued file, so another text of the same "
-            "document would not pass `gpu-ledger verify`; the files were not written",
+            seen=f"{len(names)} issued files are missing or changed, and this version renders "
+            f"other bytes; gpu-ledger {issued_by} issued them",
+            why="the record has the hash of every issued file, so other bytes would not pass "
+            "`gpu-ledger verify`; the files were not written",
             remedy=f"restore {folder} from a copy, or install gpu-ledger {issued_by} and close "
             "the month again, which only writes its files",
         )
@@ -51,7 +56,7 @@ class RenderedDifferently(EvidenceChanged):
 def render_ahead(
     documents: Sequence[Mapping[str, Any]], progress: Progress | None = None
 ) -> dict[str, bytes]:
-    """The files of documents that are not issued yet: a document that fails here is not issued."""
+    """The files of documents before they are issued: a failure here issues nothing."""
     rendered: dict[str, bytes] = {}
     for done, document in enumerate(documents):
         if progress:
@@ -66,9 +71,9 @@ def render_documents(
     progress: Progress | None = None,
     ahead: Files | None = None,
 ) -> list[Path]:
-    """Write every file of a period's documents as it was issued; the paths, in order.
+    """Write every file of a period's documents as it was issued, and return the paths in order.
 
-    `ahead`: files that were rendered already, by their name in a bundle.
+    `ahead`: files that are rendered already, by their name in a bundle.
     """
     record = Record(home.record_store())
     ledger = record.ledger()
@@ -88,7 +93,7 @@ def render_documents(
             writer.write(f"{folder_of(sealed['tenant'])}/{document.number}.zip", bundle)
     close = ledger.closes().get(period.name)
     if close:
-        # The head for a source: the end of the chain right after this period was closed.
+        # The head to keep outside: the end of the chain right after the close of this period.
         head = {"period": period.name, "sequence": close.sequence, "sha256": close.sha256}
         writer.write("head.json", to_bytes(head))
         files = writer.month(ledger, close)
@@ -121,7 +126,7 @@ class _Writer:
         )
 
     def month(self, ledger: Ledger, close: Event) -> dict[str, bytes]:
-        """Write the files of a closed month that belong to no document."""
+        """Write the files of a closed month that do not belong to one document."""
         listed = self.record.listed_files(close)
         own = {name: listed[name] for name in listed if not name.startswith("documents/")}
 
@@ -140,9 +145,9 @@ class _Writer:
     def _as_issued(
         self, listed: Mapping[str, str], place: Callable[[str], str], render: Callable[[], Files]
     ) -> dict[str, bytes]:
-        """Write each file with the bytes that were issued; none where one of them differs.
+        """Write each file with its issued bytes; none if one of them differs.
 
-        A file that is there as it was issued stays; the others are rendered again.
+        A file with its issued bytes stays; the others are rendered again.
         """
         files = {}
         for name, digest in listed.items():
@@ -184,7 +189,7 @@ def issued_documents(
 
 
 def _enclosed(record: Record, event: Event) -> dict[str, bytes]:
-    """The files whose text the record keeps, as they were when the event issued them."""
+    """The files whose text the record stores, as the event issued them."""
     found = [record.sealed(digest) for digest in event.enclosed_sha256s]
     return {enclosed["name"]: enclosed["text"].encode() for enclosed in found}
 
@@ -201,7 +206,7 @@ def folder_of(tenant: str) -> str:
 
 
 def make_folders(home: Home, period: BillingPeriod, tenants: Iterable[str]) -> None:
-    """Make the folders of a period's documents; raises where one of them cannot be written."""
+    """Create the folders of a period's documents; raises if one of them cannot be written."""
     folder = home.documents / period.name
     for name in ("focus", "provider", *map(folder_of, tenants)):
         path = folder / validate_key(name)
@@ -214,7 +219,7 @@ def make_folders(home: Home, period: BillingPeriod, tenants: Iterable[str]) -> N
 
 
 def write_file(folder: Path, name: str, content: bytes) -> Path:
-    """Write a file below a folder, whole or not at all; raises where its name leaves the folder."""
+    """Write a file below a folder, whole or not at all; refuse a name outside the folder."""
     path = folder / validate_key(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -224,3 +229,47 @@ def write_file(folder: Path, name: str, content: bytes) -> Path:
     except OSError as cause:
         raise StoreUnusable(str(folder), f"write {name}", cause) from cause
     return path
+
+
+# Bundles ------------------------------------------------------------------------------------------
+
+
+def document_bundle(
+    record: Record, ledger: Ledger, issued: NumberedDocument, files: Files
+) -> bytes:
+    """One document, the document that it voids, and the chain up to its event.
+
+    `files`: those of the document, and the verifier.
+    """
+    event = ledger.events[issued.event_sequence - 1]
+    numbers = {issued.number, str(event.body.get("voids", ""))}
+    seals = [event.files_sha256]
+    seals += [other.sha256 for other in ledger.documents() if other.number in numbers]
+    bundled = {**_chain(ledger, event.sequence), **_sealed(record, seals), **files}
+    return write_bundle(issued.number, bundled)
+
+
+def period_bundle(record: Record, ledger: Ledger, close: Event, files: Files) -> bytes:
+    """All documents in the books of a closed period, their basis, and the chain to its close.
+
+    `files`: every file that was issued with them.
+    """
+    bundled = {**_chain(ledger, close.sequence), **files}
+    for event in ledger.events[: close.sequence]:
+        if event.period == close.period:
+            enclosed = {*event.enclosed_sha256s}
+            bundled |= _sealed(record, (s for s in event.sealed_sha256s() if s not in enclosed))
+    return write_bundle(close.period, bundled)
+
+
+def _chain(ledger: Ledger, until: int) -> dict[str, bytes]:
+    events = ledger.events[:until]
+    head = {"sequence": events[-1].sequence, "sha256": events[-1].sha256}
+    return {
+        **{event_key(event.sequence): event.to_bytes() for event in events},
+        "head.json": to_bytes(head),
+    }
+
+
+def _sealed(record: Record, digests: Iterable[str]) -> dict[str, bytes]:
+    return {sealed_key(digest): record.sealed_bytes(digest) for digest in digests}

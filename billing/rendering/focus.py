@@ -1,6 +1,6 @@
 """Documents in FOCUS: cost and usage in version 1.2, periods and invoice details in version 1.4.
 
-Put here: which column says what, one row per invoice line and workload-day.
+Put here: the columns, one row per invoice line and workload-day.
 Not here: any amount that is not on the sealed document, other than its share of a line.
 
 `BilledCost` of a line's rows is the line's payable amount, shared out in nanos, so that the rows
@@ -34,7 +34,7 @@ CONSUMED_UNIT = "Device-Hours"
 SERVICE_NAME = "GPU Cloud"
 SERVICE_CATEGORY = "AI and Machine Learning"
 SERVICE_SUBCATEGORY = "AI Platforms"
-_NO_ISSUER = "gpu-ledger"  # until somebody decides in parties.csv who the issuer is
+_NO_ISSUER = "gpu-ledger"  # without an issuer in parties.csv
 
 Row = dict[str, str]
 

@@ -1,4 +1,4 @@
-"""Quantities and amounts as people read them, exact or visibly rounded.
+"""Quantities and amounts as text for people.
 
 Put here: hours from seconds, thousands separators, sums by workload.
 Not here: the amounts themselves, which a document already has as text.
@@ -41,7 +41,7 @@ def grouped(amount: str) -> str:
 
 
 def money(amount: str, currency: str) -> str:
-    """`1234.5` as `1,234.50`: all decimals that it has, and no fewer than the currency's."""
+    """`1234.5` as `1,234.50`: all its decimals, at least those of the currency."""
     return grouped(format_nanos(parse_nanos(amount), minor_unit_digits(currency)))
 
 
@@ -90,12 +90,12 @@ def tax_id_text(party: Mapping[str, Any]) -> str:
 
 
 def gpu_seconds(line: Mapping[str, Any]) -> Fraction:
-    """Device seconds of a line by its weight: what its rate is multiplied with."""
+    """Weighted device seconds of a line: its rate is multiplied with them."""
     return Fraction(line["weight"]) * int(line["device_seconds"])
 
 
 def seconds_by_method(pods: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Device seconds by what vouches for them."""
+    """Device seconds by method."""
     seconds: defaultdict[str, int] = defaultdict(int)
     for pod in pods:
         seconds[pod["method"]] += pod["device_seconds"]

@@ -1,4 +1,4 @@
-"""A document as plain text, for terminals and for tests that a person checks with a pencil.
+"""A document as plain text, for terminals and tests.
 
 Put here: the page.
 Not here: any number that is not in the sealed document, other than sums of its entries.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from billing.quantities import (
+from billing.rendering.quantities import (
     gpu_seconds,
     grouped,
     hours_text,
@@ -121,7 +121,7 @@ def _workloads(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _measured(document: Mapping[str, Any]) -> Iterator[str]:
-    yield "What was measured"
+    yield "Measured hours"
     for entry in document["measured"]:
         yield (
             f"    {entry['cluster_name'] or entry['cluster_id']}: {entry['hours_measured']} of "
@@ -155,4 +155,4 @@ def _check(document: Mapping[str, Any], sha256: str) -> Iterator[str]:
     for name, value in sorted(document["stands_on"].items()):
         yield f"    {name}: {value}"
     yield f"    recompute it: gpu-ledger verify {number}.zip"
-    yield f"    walk a line back to the evidence: gpu-ledger explain {number} --line 1"
+    yield f"    show the evidence of a line: gpu-ledger explain {number} --line 1"

@@ -1,4 +1,4 @@
-"""What was checked, as one page that opens from disk: findings, coverage and check results.
+"""The result of a check as one HTML page: findings, coverage by source, checks.
 
 Put here: the page, from the sealed basis of a close.
 Not here: checking (`quality`). The page has no script, no font and no picture from anywhere.
@@ -30,8 +30,8 @@ def checks_page(basis: Mapping[str, Any], digest: str) -> bytes:
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>What was checked: {period}</title><style>{_STYLE}</style></head><body><main>",
-        f"<h1>What was checked: {period}</h1>",
+        f"<title>Check of {period}</title><style>{_STYLE}</style></head><body><main>",
+        f"<h1>Check of {period}</h1>",
         f"<p>Checked <strong>{coverage_status}</strong>. Sealed as <code>{digest}</code>; facts "
         f"<code>{escape(basis['facts_sha256'])}</code>; code {escape(basis['code_version'])}.</p>",
         "<h2>Findings</h2>",
@@ -59,7 +59,7 @@ def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
         ]
         for f in findings
     ]
-    return _table(("Code", "Where", "What was seen", "Why it matters", "What follows"), rows)
+    return _table(("Code", "Where", "Found", "Why it matters", "Consequence"), rows)
 
 
 def _verdicts(coverage_statuses: Sequence[Mapping[str, Any]]) -> str:

@@ -1,7 +1,6 @@
 """A document as PDF: readable, tagged, archival, with the sealed JSON attached; by typst.
 
-Put here: what stands where on the page, as text; the template (`templates/document.typ`) only
-places it.
+Put here: the text of the page; the template (`templates/document.typ`) only places it.
 Not here: any number that is not in the sealed document, other than sums of its entries.
 
 The fonts are those inside typst, so the bytes are the same on every machine.
@@ -14,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from billing.quantities import (
+import typst
+
+from billing.rendering.quantities import (
     day_sums,
     gpu_seconds,
     grouped,
@@ -29,7 +30,7 @@ from domain.glyphs import displayable_everywhere
 from domain.interval import parse_instant
 
 WORKLOADS_SHOWN = 15
-"""So that most invoices fit on two pages; all of them are in the CSV."""
+"""Most invoices then fit on two pages; the CSV has all workloads."""
 
 NOUNS = {"invoice": "invoice", "void": "void", "consumption_statement": "statement"}
 TITLES = {
@@ -47,9 +48,7 @@ METHODS = {
 
 
 def invoice_pdf(document: Mapping[str, Any], digest: str) -> bytes:
-    """The page; the same document gives the same bytes."""
-    import typst
-
+    """The PDF; the same document gives the same bytes."""
     template = files("billing").joinpath("templates", "document.typ").read_bytes()
     inputs = {
         "view": json.dumps(displayable_everywhere(view(document, digest)), sort_keys=True),
@@ -67,7 +66,7 @@ def invoice_pdf(document: Mapping[str, Any], digest: str) -> bytes:
 
 
 def view(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
-    """Everything that the page says, as text."""
+    """All text of the page."""
     noun, currency = NOUNS[document["document"]], document["currency"]
     issued_at = parse_instant(document["issued_at"])
     return {
@@ -115,7 +114,7 @@ def _subtitle(document: Mapping[str, Any]) -> str:
 
 
 def _sums(document: Mapping[str, Any]) -> list[list[str]]:
-    """The rows below the lines: net, tax, and what is to be paid."""
+    """The rows below the lines: net, tax, and the payable total."""
     tax, currency = document["tax"], document["currency"]
     if not tax["percent"]:
         return [[f"Total {currency}", grouped(document["total_billed_cost"])]]
@@ -127,7 +126,7 @@ def _sums(document: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _payment(document: Mapping[str, Any]) -> list[list[str]]:
-    """What the receiver has to know to pay: name, and lines of text."""
+    """The terms of payment: name, and lines of text."""
     payment, tax = document["payment"], document["tax"]
     tax_note = tax["note"] or ("" if tax["percent"] else "No tax is included in these amounts.")
     entries = [
@@ -268,7 +267,7 @@ def _how_to_check(document: Mapping[str, Any]) -> list[str]:
         f"{number}-pods.csv lists every pod behind every line: its seconds add up to the line's.",
         f"gpu-ledger verify {number}.zip recomputes every line and total, and follows the chain "
         "of the record; it needs nothing but Python.",
-        f"gpu-ledger explain {number} --line 1 walks a line back to the bytes it came from.",
+        f"The evidence of a line, down to its bytes: gpu-ledger explain {number} --line 1",
     ]
 
 
