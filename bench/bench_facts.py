@@ -1,7 +1,7 @@
 """P3, P4, P5: a month's facts from intervals, counted by the models themselves.
 
 Put here: building a month of a fleet with the project's own models, and the time of each model.
-Not here: the fleet (`month_of_an_fleet`), reading what was published (`bench_published`).
+Not here: the fleet (`month_of_a_fleet`), reading what was published (`bench_published`).
 
     python -m bench P3 P4 P5
 
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from bench.aggregates import asked, replicate
 from bench.measurement import Measurement
-from bench.month_of_an_fleet import (
+from bench.month_of_a_fleet import (
     CARDS,
     DAYS,
     Month,

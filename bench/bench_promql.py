@@ -30,7 +30,7 @@ from typing import Any
 from bench.aggregates import asked
 from bench.bench_facts import counted, peak_of_process_mib
 from bench.measurement import CannotMeasure, Measurement
-from bench.month_of_an_fleet import START, Month, create_lives
+from bench.month_of_a_fleet import START, Month, create_lives
 
 NODES = 25
 METRIC = "kube_pod_container_resource_requests"

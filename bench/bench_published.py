@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bench.bench_facts import counted, scan_seconds
 from bench.measurement import Measurement
-from bench.month_of_an_fleet import PERIOD, TENANTS, Month, create_lives, write_samples
+from bench.month_of_a_fleet import PERIOD, TENANTS, Month, create_lives, write_samples
 
 WHOLE_NODES = 1250
 SMALL_NODES = 25

@@ -1,7 +1,7 @@
 """A home with a month of evidence of one large cluster, written in seconds.
 
 Put here: decisions, manifests and derived files of a simulated month, and the commands run on them.
-Not here: the pods of the month (`month_of_an_estate`), or the goals (`bench_real_month`).
+Not here: the pods of the month (`month_of_a_fleet`), or the goals (`bench_real_month`).
 
 The derived files in `runs/` are written by SQL instead of being decoded from responses: decoding
 has its own benchmark (`bench_decode`). Manifests and notes are real, so that every command treats
@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.month_of_an_estate import (
+from bench.month_of_a_fleet import (
     CLUSTER_ID,
     START,
     Month,

@@ -1,4 +1,4 @@
--- Invariant 4: the bound is the smallest number over all layouts, so what really was is no smaller;
+-- Invariant 4: the bound is the smallest number over all layouts, so the true number is no smaller;
 -- and where no evidence says more, the number is the bound.
 select *
 from {{ ref('fct_node_hours') }}

@@ -1,4 +1,4 @@
--- Invariant 15: what the calendar expects has one row, and nothing else has one; counts add up.
+-- Invariant 15: each expected hour has one row, no other hour has one, and its counts add up.
 select
     coverage.*,
     expected.cluster_id as expected_cluster_id,

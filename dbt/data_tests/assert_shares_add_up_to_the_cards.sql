@@ -1,5 +1,5 @@
 -- Invariant 2: running + held + idle + unsold + unhealthy + withdrawn + unmeasured = installed,
--- per node, class and dimension, with ==; more allocated than there is, is a term of its own. What
+-- per node, class and dimension, with ==; an allocation beyond the capacity is a term of its own. What
 -- is unmeasured is so in unmeasured time alone; of an hour without a source it is all the rest.
 with
 

@@ -1,5 +1,5 @@
--- Invariant 4: what is active at one instant, in a cluster and in the fleet, is never more than the
--- nodes' maxima added up, and never less than the busiest of what it is made of.
+-- Invariant 4: the cards active at one instant, in a cluster and in the fleet, are never more than
+-- the sum of the nodes' maxima, and never fewer than those of the busiest node or cluster.
 select
     cluster_id,
     hour_started_at,

@@ -1,6 +1,6 @@
 -- noqa: disable=LT02,LT05
 -- (jinja repeats a part of this test; its own indentation follows the loop)
--- Invariants 1 and 2: of each node, class and dimension, what runs and what is held there is what
+-- Invariants 1 and 2: of each node, class and dimension, the shares that run and are held there are those
 -- its pods run and hold, with ==. Of a shared claim only both together: its device runs while any of
 -- its pods does; and not beside a dispute, which counts for a pod as it was signed.
 with

@@ -1,6 +1,6 @@
 {#-
     Exact integers of 128 bits. DuckDB divides DECIMALs into DOUBLEs, so the arithmetic is done in
-    HUGEINT, and what is kept is DECIMAL(38,0): a HUGEINT would leave the database as a DOUBLE.
+    HUGEINT, and stored columns are DECIMAL(38,0): a HUGEINT would leave the database as a DOUBLE.
 -#}
 
 {% macro exact(number) -%}

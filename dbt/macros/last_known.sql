@@ -1,4 +1,4 @@
-{#- What was said last, where some rows say nothing: of the rows that a window reaches. -#}
+{#- The last value that is not null, of the rows that a window reaches. -#}
 {% macro last_known(quantity) -%}
     {{ return(adapter.dispatch('last_known', 'gpu_ledger')(quantity)) }}
 {%- endmacro %}

@@ -1,5 +1,5 @@
 {#-
-    Tables and views, made once. A build begins with an empty file that nobody else opens, and is
+    Tables and views, made once. A build begins with an empty file that no other process opens, and is
     thrown away when a model fails: there is nothing to set aside, to rename, to drop or to undo.
     dbt's own materializations do all of that, which took longer than most models.
 -#}

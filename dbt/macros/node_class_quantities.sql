@@ -1,4 +1,4 @@
-{#- What there can be of a GPU class on a node at an instant, whatever is used of it. -#}
+{#- The quantities of a GPU class on a node at an instant, used or not. -#}
 {% macro offered_quantities() -%}
     {{ return([
         'capacity_cards', 'allocatable_cards', 'labelled_cards', 'offered_compute', 'offered_memory',

@@ -1,6 +1,6 @@
 {#-
     Before anything is built: a period whose invoices are sealed is never counted again in place.
-    Whoever counts it beside them, or to the very facts that were sealed, does not name it here.
+    A recount beside them, or a rebuild of the sealed facts, does not name the period here.
 -#}
 {% macro refuse_closed_period() -%}
     {%- if execute and load_relation(source('raw', 'closed_periods')) is not none -%}

@@ -66,7 +66,7 @@
 {%- endmacro %}
 
 
-{#- The second that stands for "until somebody ends it": the start of the year 3000. -#}
+{#- The second that stands for "no end yet": the start of the year 3000. -#}
 {% macro end_of_time() -%}
     32503680000
 {%- endmacro %}

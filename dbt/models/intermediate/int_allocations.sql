@@ -143,7 +143,7 @@ allocations as (
 
 ),
 
--- The labels of the node at binding decide what the pod holds, for as long as it runs.
+-- The labels of the node at binding classify the pod's devices for its whole allocation.
 settled as (
 
     select

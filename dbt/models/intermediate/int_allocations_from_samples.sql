@@ -85,7 +85,7 @@ by_report as (
 
 ),
 
--- A sample at the very end of a window belongs to what comes after it. Of two neighbours with that
+-- A sample at the very end of a window belongs to the next window. Of two neighbours with that
 -- end between them, both prove the time up to it.
 measured as (
 

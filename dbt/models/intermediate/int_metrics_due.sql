@@ -17,8 +17,17 @@ instants as (
 runs as (
 
     select *
+    from {{ ref('int_pod_sample_runs') }}
+    union all
+    select
+        cluster_id,
+        series_key,
+        metric,
+        sample_quantity,
+        first_sampled_ms,
+        last_sampled_ms
     from {{ ref('int_sample_runs') }}
-    where metric like 'kube_pod_%' or metric in ('kube_node_info', 'kube_node_status_capacity')
+    where metric in ('kube_node_info', 'kube_node_status_capacity')
 
 ),
 
@@ -194,7 +203,7 @@ watched_pods as (
 ),
 
 -- Without any request metric on the allow-list, telemetry still names the pods that use devices.
--- It is known by the hour, and not what a pod requests; so it counts only where there is no request
+-- Telemetry has hourly values and no requested count; so it is used only where there is no request
 -- at all. An exporter names itself for devices without a pod, and claims are in no request.
 using_pods as (
 
@@ -312,7 +321,7 @@ device_nodes as (
 
 ),
 
--- What is sampled of one pod is due for all while any metric of kube-state-metrics shows a pod.
+-- Metrics that every pod has are due while any metric of kube-state-metrics shows a pod.
 any_pods as (
 
     select

@@ -24,7 +24,7 @@ parameters as (
 
 ),
 
--- What a node offers follows its labels in time, unlike what a pod holds.
+-- What a node offers follows its labels in time, unlike a pod's devices.
 intervals as (
 
     select

@@ -71,7 +71,7 @@ events as (
 
 ),
 
--- All that happens in one second counts at once: what ends and what starts does not overlap.
+-- Changes of one second count at once: an end and a start in it do not overlap.
 instants as (
 
     select

@@ -155,7 +155,7 @@ known as (
 
 ),
 
--- Every hour stands alone: what runs on is counted from its start.
+-- Each hour is counted alone: a use that continues is counted from the hour's start.
 events as (
 
     select
@@ -181,7 +181,7 @@ events as (
 
 ),
 
--- What ends and what begins at one second do not overlap.
+-- An end and a start in one second do not overlap.
 instants as (
 
     select

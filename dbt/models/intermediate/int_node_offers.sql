@@ -138,7 +138,7 @@ unhealthy_changes as (
 
 ),
 
--- What a node has of a class for some time. Whole cards are counted as they are.
+-- The devices of a class that a node has for some time. Whole cards are counted as they are.
 offered as (
 
     select

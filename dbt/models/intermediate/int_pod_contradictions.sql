@@ -20,8 +20,7 @@ runs as (
         max(sample_quantity) as largest_quantity,
         {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second,
         {{ whole_quotient('max(last_sampled_ms)', 1000) }} as last_sampled_second
-    from {{ ref('int_sample_runs') }}
-    where metric like 'kube_pod_%'
+    from {{ ref('int_pod_sample_runs') }}
     group by cluster_id, series_key
 
 ),
@@ -271,7 +270,7 @@ contradicting_times as (
 
 ),
 
--- What a container requests does not change while its pod sampled_times.
+-- The requests of a container do not change while its pod exists.
 contradicting_requests as (
 
     select

@@ -3,7 +3,7 @@ with
 runs as (
 
     select *
-    from {{ ref('int_sample_runs') }}
+    from {{ ref('int_pod_sample_runs') }}
     where
         metric in (
             'kube_pod_container_resource_requests',

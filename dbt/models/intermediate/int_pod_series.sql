@@ -41,7 +41,7 @@ named as (
 
 ),
 
--- Series of devices, and what else is sampled about a pod; only `Running` is a phase to count.
+-- Series of devices, and other metrics of a pod; only `Running` is a phase to count.
 relevant as (
 
     select

@@ -3,7 +3,7 @@ with
 runs as (
 
     select *
-    from {{ ref('int_sample_runs') }}
+    from {{ ref('int_pod_sample_runs') }}
     where
         metric in (
             'kube_pod_container_resource_requests',
@@ -25,7 +25,7 @@ series as (
 
 ),
 
--- The scheduler names no UID; what it counts stands for requests that are not sampled.
+-- The scheduler names no UID; its count stands for requests that are not sampled.
 scheduled as (
 
     select distinct
@@ -72,7 +72,6 @@ pod_runs as (
         pod_series.cluster_id,
         pod_series.pod_uid,
         pod_series.is_request,
-        runs.hour_second,
         runs.first_sampled_ms,
         runs.last_sampled_ms
     from runs
@@ -84,39 +83,71 @@ pod_runs as (
 ),
 
 -- Several containers, replicas and restarted exporters sample the same request more than once.
-requested as (
+events as (
 
-    select distinct
+    select
         cluster_id,
         pod_uid,
-        hour_second,
-        first_sampled_ms,
-        last_sampled_ms
+        first_sampled_ms as event_ms,
+        0 as is_end,
+        case when is_request then 1 else 0 end as request_change,
+        case when is_request then 0 else 1 end as phase_change
     from pod_runs
-    where is_request
+    union all
+    select
+        cluster_id,
+        pod_uid,
+        last_sampled_ms as event_ms,
+        1 as is_end,
+        case when is_request then -1 else 0 end as request_change,
+        case when is_request then 0 else -1 end as phase_change
+    from pod_runs
 
 ),
 
-running as (
+changes as (
 
-    select distinct
+    select
         cluster_id,
         pod_uid,
-        hour_second,
-        first_sampled_ms,
-        last_sampled_ms
-    from pod_runs
-    where not is_request
+        event_ms,
+        is_end,
+        sum(request_change) as request_change,
+        sum(phase_change) as phase_change
+    from events
+    group by cluster_id, pod_uid, event_ms, is_end
+
+),
+
+levels as (
+
+    select
+        cluster_id,
+        pod_uid,
+        event_ms as first_sampled_ms,
+        sum(request_change) over so_far as request_level,
+        sum(phase_change) over so_far as phase_level,
+        lead(event_ms) over (
+            partition by cluster_id, pod_uid order by event_ms, is_end
+        ) as last_sampled_ms
+    from changes
+    window
+        so_far as (
+            partition by cluster_id, pod_uid order by event_ms, is_end
+            rows between unbounded preceding and current row
+        )
 
 ),
 
 phase_hours as (
 
-    select distinct
+    select
         cluster_id,
-        hour_second
-    from runs
+        min(first_sampled_ms) as first_sampled_ms,
+        max(last_sampled_ms) as last_sampled_ms
+    from {{ ref('int_sampled_instants') }}
     where metric = 'kube_pod_status_phase'
+    group by cluster_id, {{ whole_quotient('first_sampled_ms', 3600000) }}
 
 ),
 
@@ -124,16 +155,17 @@ phase_hours as (
 -- (`int_pod_contradictions`) for as long as it requests devices.
 without_phase as (
 
-    select distinct
+    select
         requested.cluster_id,
         requested.pod_uid,
-        requested.first_sampled_ms,
-        requested.last_sampled_ms
-    from requested
+        greatest(requested.first_sampled_ms, phase_hours.first_sampled_ms) as first_sampled_ms,
+        least(requested.last_sampled_ms, phase_hours.last_sampled_ms) as last_sampled_ms
+    from pod_runs as requested
     inner join phase_hours
         on
             requested.cluster_id = phase_hours.cluster_id
-            and requested.hour_second = phase_hours.hour_second
+            and requested.first_sampled_ms <= phase_hours.last_sampled_ms
+            and phase_hours.first_sampled_ms <= requested.last_sampled_ms
     left join {{ ref('int_cluster_windows') }} as watched
         on
             requested.cluster_id = watched.cluster_id
@@ -143,30 +175,18 @@ without_phase as (
             requested.cluster_id = phases.cluster_id
             and requested.pod_uid = phases.pod_uid
             and phases.metric = 'kube_pod_status_phase'
-    where phases.pod_uid is null and watched.cluster_id is null
-
-),
-
--- A request that lingers after the end, or before the start, is no sample of an allocation.
-both_sampled as (
-
-    select
-        requested.cluster_id,
-        requested.pod_uid,
-        greatest(requested.first_sampled_ms, running.first_sampled_ms) as first_sampled_ms,
-        least(requested.last_sampled_ms, running.last_sampled_ms) as last_sampled_ms
-    from requested
-    inner join running
-        on
-            requested.cluster_id = running.cluster_id
-            and requested.pod_uid = running.pod_uid
-            and requested.hour_second = running.hour_second
-            and requested.first_sampled_ms <= running.last_sampled_ms
-            and running.first_sampled_ms <= requested.last_sampled_ms
+    where requested.is_request and phases.pod_uid is null and watched.cluster_id is null
 
 )
 
+-- A request that lingers after the end, or before the start, is no sample of an allocation.
+select
+    cluster_id,
+    pod_uid,
+    first_sampled_ms,
+    last_sampled_ms
+from levels
+where request_level > 0 and phase_level > 0
 -- Equal intervals are one: the order of their ends, by which spans are numbered, is then complete.
-select * from both_sampled
 union
 select * from without_phase

@@ -42,7 +42,7 @@ container_runs as (
         series_key,
         max(sample_quantity) as device_count,
         min(first_sampled_ms) as first_sampled_ms
-    from {{ ref('int_sample_runs') }}
+    from {{ ref('int_pod_sample_runs') }}
     where
         metric in (
             'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
@@ -54,10 +54,7 @@ container_runs as (
 
 sightings as (
 
-    select
-        *,
-        {{ whole_quotient('first_sampled_ms', 3600000) }} * 3600 as hour_second
-    from {{ ref('int_pod_sightings') }}
+    select * from {{ ref('int_pod_sightings') }}
 
 ),
 
@@ -70,7 +67,7 @@ pod_series as (
 scheduler_runs as (
 
     select *
-    from {{ ref('int_sample_runs') }}
+    from {{ ref('int_pod_sample_runs') }}
     where metric = 'kube_pod_resource_request' and sample_quantity > 0
 
 ),
@@ -232,7 +229,6 @@ by_scheduler as (
         on
             pod_names.cluster_id = sightings.cluster_id
             and pod_names.pod_uid = sightings.pod_uid
-            and scheduler_runs.hour_second = sightings.hour_second
             and scheduler_runs.first_sampled_ms <= sightings.last_sampled_ms
             and sightings.first_sampled_ms <= scheduler_runs.last_sampled_ms
     group by pod_names.cluster_id, pod_names.pod_uid, resources.resource_key

@@ -29,8 +29,7 @@ pod_series as (
 runs as (
 
     select *
-    from {{ ref('int_sample_runs') }}
-    where metric like 'kube_pod_%'
+    from {{ ref('int_pod_sample_runs') }}
 
 ),
 

@@ -18,7 +18,7 @@ parameters as (
 
 ),
 
--- Products that people decided are seen through what was classified by them.
+-- Products from decision tables appear through the resources that they classify.
 known as (
 
     select

@@ -33,7 +33,7 @@ parameters as (
 
 ),
 
--- An hour of samples is as whole as the worst of what an amount rests on.
+-- The samples of an hour are as complete as the least complete metric that decides an amount.
 worst as (
 
     select

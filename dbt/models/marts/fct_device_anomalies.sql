@@ -62,7 +62,7 @@ whole_cards as (
 
 ),
 
--- What cards of a model draw while idle and while busy, as most of their hours show it.
+-- The power of a model's cards while idle and while busy, by most of their hours.
 model_power as (
 
     select

@@ -72,7 +72,7 @@ nodes as (
 
 ),
 
--- What a node offers, summed over its classes; at the start of every hour it becomes visible.
+-- The offer of a node, summed over its classes, repeated at the start of every hour.
 offer_changes as (
 
     select

@@ -15,7 +15,7 @@ outages as (
 ),
 
 -- Segments are cut where an outage begins and ends, and outages that overlap are one.
--- A credit is what its pod-hours cost, so it never exceeds the charge that it credits.
+-- A credit is the cost of its pod-hours, so it never exceeds the credited charge.
 credits as (
 
     select
