@@ -83,6 +83,7 @@ knew the name of a ratio for a percentage), or stands for "not supported" (65535
 
 _DEVICE_LABELS = {
     "DCGM_": ("gpu", "UUID"),
+    "gpu_operator_": ("node",),
     "gpu_": ("gpu_id", "hostname"),
     "amd_gpu_": ("gpu", "uuid", "node"),
 }
@@ -436,6 +437,19 @@ TELEMETRY_ENTRIES = (
         ("MB/s of 1000 KiB/s", "bytes/s"),
         "traffic over all links: cards that work together",
     ),
+    *(
+        _telemetry(f"DCGM_FI_DEV_{name}", unit, why)
+        for name, unit, why in (
+            ("CLOCK_THROTTLE_REASONS", "bits", "why a clock is held down"),
+            ("CLOCKS_EVENT_REASONS", "bits", "the same under its newer name"),
+            ("ECC_DBE_VOL_TOTAL", "errors", "a counter: errors that memory could not correct"),
+            ("ECC_DBE_AGG_TOTAL", "errors", "the same over the life of the card"),
+            ("NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "errors", "a counter: bad links between cards"),
+            ("NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "errors", "the same of data"),
+            ("NVLINK_REPLAY_ERROR_COUNT_TOTAL", "errors", "the same of replays"),
+            ("NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "errors", "the same of recoveries"),
+        )
+    ),
     _telemetry("DCGM_FI_DEV_VGPU_LICENSE_STATUS", "0 or 1", "an unlicensed vGPU is slowed down"),
     *_renamed(
         ("PROF_GR_ENGINE_ACTIVE", "PROF_GR_ENGINE_UTIL_RATIO"),
@@ -499,6 +513,17 @@ TELEMETRY_ENTRIES = (
     _telemetry("gpu_average_package_power", "W", "AMD: power, older cards"),
     _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
     _telemetry("gpu_junction_temperature", "degrees Celsius", "AMD: heat", "temperature"),
+    # Of the GPU operator, and of its node-status-exporter: 1 where a part is ready.
+    *(
+        _telemetry(f"gpu_operator_{name}", "0 or 1", why)
+        for name, why in (
+            ("reconciliation_status", "whether the operator could do all of its work"),
+            ("node_driver_ready", "whether the driver of a node is ready"),
+            ("node_toolkit_ready", "whether containers of a node get devices"),
+            ("node_plugin_ready", "whether the device plugin of a node is ready"),
+            ("node_cuda_ready", "whether a program of CUDA runs on a node"),
+        )
+    ),
     # Of our own exporter for AMD, which omits readings that a partition does not have.
     _telemetry("amd_gpu_utilization_percent", "percent", "AMD: utilisation", "card_use"),
     _telemetry(

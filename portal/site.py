@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from domain.errors import LedgerError
-from portal import api, pages, returned
+from portal import api, health, pages, returned
 from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign
 from portal.refusals import PageNotFound, Refused, RequestNotAllowed
 from portal.sessions import COOKIE, SESSION_HOURS
@@ -54,6 +54,7 @@ PAGES: Mapping[str, Handler] = {
     "/provider": pages.provider_page,
     "/provider/returned": returned.provider_page,
     "/provider/charts/hours.svg": pages.coverage_chart,
+    "/provider/health": health.provider_health_page,
     "/programme": pages.programme_page,
 }
 

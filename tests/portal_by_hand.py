@@ -101,6 +101,24 @@ def pod_rows(
             | shape
             | {"last_hour_cost_nanos": cost, "last_day_cost_nanos": cost * hours}
         ],
+        "fct_gpu_health": [
+            named
+            | {
+                "billing_period": "2026-10",
+                "cluster_id": "c1",
+                "node_name": "gpu-1",
+                "device_uuid": f"GPU-{uid}",
+                "hour_started_at": START,
+                "problem": "xid",
+                "observed": 79,
+                "is_new": True,
+                "is_fault_of_provider": True,
+                "namespace": named["tenant"],
+                "running_seconds": 3600,
+                "cost_nanos": cost,
+                "currency": "USD",
+            }
+        ],
         "fct_gpu_use": [
             named
             | {

@@ -91,6 +91,7 @@ PROVIDER_MARTS = (
     "fct_cluster_hours",
     "fct_fleet_hours",
     "fct_forecasts",
+    "fct_gpu_health",
     "fct_gpu_use",
     "fct_node_class_hours",
     "fct_node_hours",

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fake_gpu.fleet.hardware import Placed, Product, products
+from fake_gpu.fleet.hardware import Placed, Product, products, profiles, split_profile
 from fake_gpu.fleet.model import Card
 from fake_gpu.scenario.spec_hardware import NodeSpec
 
@@ -62,7 +62,16 @@ def nvidia_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> 
         "nvidia.com/gpu.mode": "compute",
         "nvidia.com/cuda.driver-version.full": spec.driver_version,
         "nvidia.com/cuda.driver-version.major": driver[0],
+        "nvidia.com/cuda.driver-version.minor": driver[1] if len(driver) > 1 else "0",
+        "nvidia.com/cuda.driver-version.revision": driver[2] if len(driver) > 2 else "0",
+        "nvidia.com/cuda.driver.major": driver[0],
+        "nvidia.com/cuda.driver.minor": driver[1] if len(driver) > 1 else "0",
+        "nvidia.com/cuda.driver.rev": driver[2] if len(driver) > 2 else "0",
         "nvidia.com/cuda.runtime-version.full": "12.4",
+        "nvidia.com/cuda.runtime-version.major": "12",
+        "nvidia.com/cuda.runtime-version.minor": "4",
+        "nvidia.com/cuda.runtime.major": "12",
+        "nvidia.com/cuda.runtime.minor": "4",
         "nvidia.com/mig.capable": "true" if product.mig_family else "false",
         "nvidia.com/mps.capable": "true" if _mps(spec) else "false",
         "nvidia.com/vgpu.present": "false",
@@ -109,7 +118,8 @@ def _mig_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> di
         placed = next(p for _, p in made if name in instance_names(p))
         prefix = "nvidia.com/mig-" + name.replace("+", ".")
         labels |= _sharing_labels(spec, f"{product.product}-MIG-{_dotted(name)}", prefix)
-        labels |= {f"{prefix}.count": str(names[name])} | _instance_labels(prefix, placed)
+        labels |= {f"{prefix}.count": str(names[name])}
+        labels |= _instance_labels(prefix, placed, name)
     if all(cut.placed is not None for cut in cuts):
         labels["nvidia.com/gpu.replicas"] = "0"
     return labels
@@ -130,25 +140,46 @@ def _single_labels(
     name, count = next(iter(names.items()))
     placed = next(p for cut in cuts for p in cut.placed or ())
     labels = _sharing_labels(spec, f"{product.product}-MIG-{_dotted(name)}", "nvidia.com/gpu")
-    return (
-        labels | {"nvidia.com/gpu.count": str(count)} | _instance_labels("nvidia.com/gpu", placed)
-    )
+    labels |= {"nvidia.com/gpu.count": str(count)}
+    return labels | _instance_labels("nvidia.com/gpu", placed, name)
 
 
-def _instance_labels(prefix: str, placed: Placed) -> dict[str, str]:
-    slots = placed.profile.compute_slots
-    computes = slots // len(placed.compute_instances) if placed.compute_instances else slots
+# Engines of an instance by its compute slots: copy engines, decoders, JPEG decoders, flow units.
+_AMPERE = {1: (1, 0, 0, 0), 2: (2, 1, 0, 0), 3: (3, 2, 0, 0), 4: (4, 2, 0, 0), 7: (7, 5, 1, 1)}
+_AMPERE_OF_FOUR = {1: (1, 0, 0, 0), 2: (2, 2, 0, 0), 4: (4, 4, 1, 1)}
+_LATER = {1: (1, 1, 1, 0), 2: (2, 2, 2, 0), 3: (3, 3, 3, 0), 4: (4, 4, 4, 0), 7: (8, 7, 7, 1)}
+
+
+def _instance_labels(prefix: str, placed: Placed, name: str) -> dict[str, str]:
+    """Labels of an instance, or of a compute instance in it: that has its own multiprocessors."""
+    profile = placed.profile
+    slots = profile.compute_slots
+    computes = split_profile(name)[0] or slots
+    multiprocessors = profile.multiprocessors
+    if computes < slots:
+        of_one = min(p.multiprocessors for p in profiles(profile.mig_family).values())
+        multiprocessors = computes * of_one
+    copy, decoders, jpeg, flow = _engines(profile.mig_family, slots)
+    if profile.profile.endswith("+me"):  # with the media engines of the card
+        decoders, jpeg, flow = max(decoders, 1), max(jpeg, 1), 1
     return {
-        f"{prefix}.memory": str(placed.profile.memory_mib),
-        f"{prefix}.multiprocessors": str(placed.profile.multiprocessors),
+        f"{prefix}.memory": str(profile.memory_mib),
+        f"{prefix}.multiprocessors": str(multiprocessors),
         f"{prefix}.slices.gi": str(slots),
         f"{prefix}.slices.ci": str(computes),
-        f"{prefix}.engines.copy": str(slots),
-        f"{prefix}.engines.decoder": str(slots // 2),
+        f"{prefix}.engines.copy": str(copy),
+        f"{prefix}.engines.decoder": str(decoders),
         f"{prefix}.engines.encoder": "0",
-        f"{prefix}.engines.jpeg": "0",
-        f"{prefix}.engines.ofa": "0",
+        f"{prefix}.engines.jpeg": str(jpeg),
+        f"{prefix}.engines.ofa": str(flow),
     }
+
+
+def _engines(mig_family: str, slots: int) -> tuple[int, int, int, int]:
+    by_slots = _LATER
+    if mig_family.startswith("a"):
+        by_slots = _AMPERE_OF_FOUR if mig_family == "a30" else _AMPERE
+    return by_slots[slots]
 
 
 def instance_names(placed: Placed) -> tuple[str, ...]:

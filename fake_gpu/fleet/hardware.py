@@ -130,22 +130,32 @@ def place(product: Product, layout: Mapping[str, int]) -> tuple[Placed, ...] | N
 def _instances(
     known: Mapping[str, Profile], layout: Mapping[str, int]
 ) -> list[tuple[Profile, tuple[str, ...]]] | None:
-    """GPU instances; compute instances of one profile fill up an instance before the next."""
+    """GPU instances; compute instances fill up an instance, the largest first, before the next.
+
+    `{1c.3g.71gb: 1, 2c.3g.71gb: 1}` is one instance of 3g.71gb with two compute instances.
+    """
     instances: list[tuple[Profile, tuple[str, ...]]] = []
+    parts: dict[str, list[tuple[int, str]]] = {}
     for name in sorted(layout):
         slots, base = split_profile(name)
         if base not in known:
             return None
-        profile = known[base]
         if slots is None:
-            instances += [(profile, ())] * layout[name]
-            continue
-        if not 0 < slots < profile.compute_slots:
+            instances += [(known[base], ())] * layout[name]
+        elif 0 < slots < known[base].compute_slots:
+            parts.setdefault(base, []).extend([(slots, name)] * layout[name])
+        else:
             return None
-        per_instance = profile.compute_slots // slots
-        whole, rest = divmod(layout[name], per_instance)
-        sizes = [per_instance] * whole + ([rest] if rest else [])
-        instances += [(profile, (name,) * size) for size in sizes]
+    for base, wanted in sorted(parts.items()):
+        filled: list[tuple[int, tuple[str, ...]]] = []
+        for slots, name in sorted(wanted, key=lambda part: (-part[0], part[1])):
+            place = next((i for i, (left, _) in enumerate(filled) if left >= slots), None)
+            if place is None:
+                filled.append((known[base].compute_slots - slots, (name,)))
+            else:
+                left, names = filled[place]
+                filled[place] = (left - slots, (*names, name))
+        instances += [(known[base], names) for _, names in filled]
     return instances
 
 

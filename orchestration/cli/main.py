@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "quota": ("inventory", "quota", "List quotas beside what is used and allocated."),
     "budgets": ("alerts", "budgets", "List budgets and the state of each of their steps."),
     "alerts": ("alerts", "alerts", "Send alerts about budgets and the ledger to Alertmanager."),
+    "health": ("health", "health", "List problems of GPUs and nodes, and whom they affected."),
     "prune": ("prune", "prune", "Find idle GPU workloads, scale them to zero, restore them."),
     "query": ("query", "query", "Run a named query over the marts."),
     "publish": ("publish", "publish", "Copy the marts into a DuckDB file and Parquet for readers."),

@@ -1,0 +1,430 @@
+-- noqa: disable=LT05
+-- (jinja writes lists of metrics on one line)
+{#- Metrics by what they show, as their exporters name them before and since DCGM 4.7. -#}
+{% set states = [
+    ('xid', ['DCGM_FI_DEV_XID_ERRORS', 'DCGM_FI_DEV_XID_ERROR']),
+    ('row_remap_failed', ['DCGM_FI_DEV_ROW_REMAP_FAILURE', 'DCGM_FI_DEV_ROW_REMAP_FAILED']),
+    ('throttled', ['DCGM_FI_DEV_CLOCK_THROTTLE_REASONS', 'DCGM_FI_DEV_CLOCKS_EVENT_REASONS']),
+    ('hot', ['DCGM_FI_DEV_GPU_TEMP', 'DCGM_FI_DEV_GPU_TEMP_CELSIUS']),
+] %}
+{% set counters = [
+    ('rows_remapped', [
+        'DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS', 'DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL',
+    ]),
+    ('ecc_uncorrected', ['DCGM_FI_DEV_ECC_DBE_VOL_TOTAL', 'DCGM_FI_DEV_ECC_DBE_AGG_TOTAL']),
+    ('nvlink_errors', [
+        'DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL',
+        'DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL',
+        'DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL',
+        'DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL',
+    ]),
+] %}
+{#- Bits of the throttle reasons that a fault causes: hardware, thermal, power brake. -#}
+{% set throttle_bits = [8, 32, 64, 128] %}
+{% set hot_celsius = 90 %}
+{#- XIDs that a program causes by itself: exceptions and faults of its own kernels. -#}
+{% set program_xids = [13, 31, 43, 45, 68, 69] %}
+
+with
+
+telemetry as (
+
+    select * from {{ ref('stg_thanos__device_telemetry') }}
+
+),
+
+attempts as (
+
+    select *
+    from {{ ref('int_attempts_used') }}
+    where source = 'thanos'
+
+),
+
+series as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        {{ first_label(['Hostname', 'hostname', 'node']) }} as node_name,
+        {{ first_label(['UUID', 'uuid', 'gpu_uuid', 'serial_number']) }} as device_uuid,
+        {{ first_label(['gpu', 'gpu_id']) }} as gpu_index,
+        {{ first_label(['GPU_I_ID', 'gpu_partition_id', 'partition']) }} as instance_id
+    from {{ ref('stg_thanos__series') }}
+    where metric not like 'kube_%' and metric <> 'up'
+
+),
+
+named as (
+
+    select
+        telemetry.cluster_id,
+        series.node_name,
+        series.device_uuid,
+        series.gpu_index,
+        series.instance_id,
+        telemetry.hour_second,
+        case
+            {% for problem, metrics in states + counters %}
+                when telemetry.metric in ('{{ metrics | join("', '") }}') then '{{ problem }}'
+            {% endfor %}
+            else 'operator_not_ready'
+        end as problem,
+        case when telemetry.metric like 'gpu_operator_%' then telemetry.metric else '' end
+            as component,
+        cast(
+            case
+                -- The share of the samples that were ready, in per cent.
+                when telemetry.metric like 'gpu_operator_%'
+                    then floor(least(min(telemetry.average_reading), 1) * 100)
+                else round(max(telemetry.maximum_reading))
+            end
+            as bigint
+        ) as reading
+    from telemetry
+    inner join attempts
+        on
+            telemetry.cluster_id = attempts.cluster_id
+            and telemetry.attempt_id = attempts.attempt_id
+            and telemetry.hour_second = attempts.hour_second
+    inner join series
+        on
+            telemetry.cluster_id = series.cluster_id
+            and telemetry.series_key = series.series_key
+    where
+        telemetry.metric like 'gpu_operator_%'
+        {% for _, metrics in states + counters %}
+            or telemetry.metric in ('{{ metrics | join("', '") }}')
+        {% endfor %}
+    group by
+        telemetry.cluster_id,
+        series.node_name,
+        series.device_uuid,
+        series.gpu_index,
+        series.instance_id,
+        telemetry.hour_second,
+        telemetry.metric
+
+),
+
+-- Of the names of one field, and of several pods in an hour, the largest reading.
+readings as (
+
+    select
+        cluster_id,
+        node_name,
+        device_uuid,
+        gpu_index,
+        instance_id,
+        hour_second,
+        problem,
+        component,
+        max(reading) as reading
+    from named
+    group by
+        cluster_id,
+        node_name,
+        device_uuid,
+        gpu_index,
+        instance_id,
+        hour_second,
+        problem,
+        component
+
+),
+
+followed as (
+
+    select
+        *,
+        lag(reading) over (
+            partition by
+                cluster_id, node_name, device_uuid, gpu_index, instance_id, problem, component
+            order by hour_second
+        ) as reading_before
+    from readings
+
+),
+
+-- A counter that becomes smaller was reset. What it showed at first is older than the month.
+device_problems as (
+
+    select
+        cluster_id,
+        node_name,
+        device_uuid,
+        gpu_index,
+        instance_id,
+        hour_second,
+        problem,
+        component,
+        case
+            when problem in ('{{ counters | map(attribute=0) | join("', '") }}')
+                then reading - coalesce(reading_before, reading)
+            else reading
+        end as observed,
+        coalesce(reading_before <> reading, true) as is_new
+    from followed
+    where
+        (problem = 'xid' and reading > 0)
+        or (problem = 'row_remap_failed' and reading > 0)
+        or (problem = 'hot' and reading >= {{ hot_celsius }})
+        or (
+            problem = 'throttled'
+            and (
+                {% for bit in throttle_bits %}
+                    mod({{ whole_quotient('reading', bit | string) }}, 2) = 1
+                    {{- ' or' if not loop.last }}
+                {% endfor %}
+            )
+        )
+        or (problem = 'operator_not_ready' and reading < 100)
+        or (
+            problem in ('{{ counters | map(attribute=0) | join("', '") }}')
+            and reading > reading_before
+        )
+
+),
+
+-- Devices that were in the capacity of a node, and not allocatable.
+unhealthy as (
+
+    select
+        cluster_id,
+        node_name,
+        {{ epoch_seconds('hour_started_at') }} as hour_second,
+        sum(unhealthy_share_seconds) as unhealthy_share_seconds,
+        max(share_denominator) as share_denominator
+    from {{ ref('fct_node_share_hours') }}
+    where dimension = 'compute'
+    group by cluster_id, node_name, hour_started_at
+
+),
+
+conditions as (
+
+    select distinct
+        cluster_id,
+        series_key,
+        {{ label('labels', 'node') }} as node_name
+    from {{ ref('stg_thanos__series') }}
+    where
+        metric = 'kube_node_status_condition'
+        and label_invalid = ''
+        and {{ label('labels', 'condition') }} = 'Ready'
+        and {{ label('labels', 'status') }} = 'true'
+
+),
+
+gpu_nodes as (
+
+    select distinct
+        cluster_id,
+        node_name
+    from {{ ref('int_node_classes') }}
+
+),
+
+not_ready_runs as (
+
+    select
+        runs.cluster_id,
+        conditions.node_name,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }} as first_second,
+        {{ whole_quotient('runs.last_sampled_ms', 1000) }} + 1 as end_second
+    from {{ ref('int_sample_runs') }} as runs
+    inner join conditions
+        on
+            runs.cluster_id = conditions.cluster_id
+            and runs.series_key = conditions.series_key
+    inner join gpu_nodes
+        on
+            conditions.cluster_id = gpu_nodes.cluster_id
+            and conditions.node_name = gpu_nodes.node_name
+    where runs.metric = 'kube_node_status_condition' and runs.sample_quantity = 0
+
+),
+
+not_ready_hours as (
+
+    select
+        cluster_id,
+        node_name,
+        first_second,
+        end_second,
+        {{ each_hour('first_second', 'end_second') }} as hour_second
+    from not_ready_runs
+
+),
+
+problems as (
+
+    select
+        cluster_id,
+        node_name,
+        device_uuid,
+        gpu_index,
+        instance_id,
+        hour_second,
+        problem,
+        component,
+        observed,
+        is_new
+    from device_problems
+    union all
+    select
+        cluster_id,
+        node_name,
+        '' as device_uuid,
+        '' as gpu_index,
+        '' as instance_id,
+        hour_second,
+        'unhealthy_devices' as problem,
+        '' as component,
+        cast({{ whole_quotient('unhealthy_share_seconds', 'share_denominator') }} as bigint)
+            as observed,
+        true as is_new
+    from unhealthy
+    where unhealthy_share_seconds > 0
+    union all
+    select
+        cluster_id,
+        node_name,
+        '' as device_uuid,
+        '' as gpu_index,
+        '' as instance_id,
+        hour_second,
+        'node_not_ready' as problem,
+        '' as component,
+        cast(
+            sum(least(end_second, hour_second + 3600) - greatest(first_second, hour_second))
+            as bigint
+        ) as observed,
+        true as is_new
+    from not_ready_hours
+    group by cluster_id, node_name, hour_second
+
+),
+
+pod_hours as (
+
+    select
+        cluster_id,
+        node_name,
+        {{ epoch_seconds('hour_started_at') }} as hour_second,
+        pod_uid,
+        min(namespace) as namespace,
+        min(pod_name) as pod_name,
+        min(tenant) as tenant,
+        min(belongs_to) as belongs_to,
+        max(currency) as currency,
+        max(running_seconds) as running_seconds,
+        max(device_count) as device_count,
+        sum(cost_nanos) as cost_nanos
+    from {{ ref('fct_pod_hours') }}
+    where running_seconds > 0
+    group by cluster_id, node_name, hour_started_at, pod_uid
+
+),
+
+-- Telemetry names the pod of a device; a problem of a node affects all of its pods.
+holders as (
+
+    select distinct
+        cluster_id,
+        node_name,
+        device_uuid,
+        gpu_index,
+        instance_id,
+        {{ epoch_seconds('hour_started_at') }} as hour_second,
+        pod_uid
+    from {{ ref('fct_gpu_use') }}
+    where pod_uid <> ''
+
+),
+
+affected as (
+
+    select
+        problems.*,
+        holders.pod_uid as affected_uid
+    from problems
+    left join holders
+        on
+            problems.cluster_id = holders.cluster_id
+            and problems.node_name = holders.node_name
+            and problems.device_uuid = holders.device_uuid
+            and problems.gpu_index = holders.gpu_index
+            and problems.instance_id = holders.instance_id
+            and problems.hour_second = holders.hour_second
+    where problems.problem not in ('node_not_ready', 'unhealthy_devices', 'operator_not_ready')
+    union all
+    select
+        problems.*,
+        pod_hours.pod_uid as affected_uid
+    from problems
+    left join pod_hours
+        on
+            problems.cluster_id = pod_hours.cluster_id
+            and problems.node_name = pod_hours.node_name
+            and problems.hour_second = pod_hours.hour_second
+            and problems.problem = 'node_not_ready'
+    where problems.problem in ('node_not_ready', 'unhealthy_devices', 'operator_not_ready')
+
+),
+
+parameters as (
+
+    select * from {{ ref('stg_parameters') }}
+
+),
+
+health as (
+
+    select
+        parameters.billing_period,
+        affected.cluster_id,
+        affected.node_name,
+        affected.device_uuid,
+        affected.gpu_index,
+        affected.instance_id,
+        {{ instant('affected.hour_second') }} as hour_started_at,
+        affected.problem,
+        affected.component,
+        affected.observed,
+        affected.is_new,
+        affected.problem in (
+            'node_not_ready', 'row_remap_failed', 'rows_remapped', 'ecc_uncorrected'
+        )
+        or (
+            affected.problem = 'xid'
+            and affected.observed not in ({{ program_xids | join(', ') }})
+        ) as is_fault_of_provider,
+        coalesce(pod_hours.namespace, '') as namespace,
+        coalesce(pod_hours.pod_name, '') as pod_name,
+        coalesce(pod_hours.pod_uid, '') as pod_uid,
+        coalesce(pod_hours.tenant, '') as tenant,
+        cast(coalesce(pod_hours.running_seconds, 0) as bigint) as running_seconds,
+        coalesce(pod_hours.currency, '') as currency,
+        cast(
+            case
+                when affected.device_uuid = '' then coalesce(pod_hours.cost_nanos, 0)
+                else
+                    {{ whole_quotient(
+                        exact('coalesce(pod_hours.cost_nanos, 0)'),
+                        exact('coalesce(pod_hours.device_count, 1)')
+                    ) }}
+            end
+            as decimal(38, 0)
+        ) as cost_nanos
+    from affected
+    left join pod_hours
+        on
+            affected.cluster_id = pod_hours.cluster_id
+            and affected.affected_uid = pod_hours.pod_uid
+            and affected.hour_second = pod_hours.hour_second
+    cross join parameters
+
+)
+
+select * from health

@@ -1,0 +1,89 @@
+"""`gpu-ledger health`: problems of GPUs and nodes, whom they affected, and proposed credits.
+
+Put here: the command.
+Not here: what counts as a problem (`dbt/`), or its rows (`warehouse.reports.health`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from domain.billing_period import BillingPeriod
+from domain.money import format_nanos
+from orchestration.cli.output import emit, emit_document, home_option, output_option
+from orchestration.cli.time_arguments import newest_month_note, takes_a_month
+from warehouse.home import Home
+from warehouse.reports import health as report
+from warehouse.reports.opened_facts import open_facts
+
+SCHEMA = "gpu-ledger/health/1"
+PROPOSAL = (
+    "Proposed credits are the cost of the affected pods in these hours: the most that can be "
+    "credited. Nothing is credited by this command. A row of decisions/outages.csv, with a reason "
+    "and who approved it, credits all use of a cluster in an interval."
+)
+
+EPILOG = """\b
+Examples:
+  gpu-ledger health                          problems of the newest month, and proposed credits
+  gpu-ledger health 2026-10 --tenant vision
+  gpu-ledger health 2026-10 --owners         status, idle time and cost by workload
+  gpu-ledger health --json | jq '.problems[] | select(.is_fault_of_provider)'
+"""
+
+
+@click.command(epilog=EPILOG)
+@takes_a_month("The month; the same as PERIOD (default: the newest one with facts).")
+@click.option("--tenant", default="", help="Only what affected this tenant.")
+@click.option("--owners", is_flag=True, help="List workloads instead of problems.")
+@home_option
+@output_option
+def health(
+    period: BillingPeriod | None, tenant: str, owners: bool, home_path: Path, output: str
+) -> None:
+    """List problems of GPUs and nodes, the affected pods and tenants, and proposed credits.
+
+    XIDs, ECC errors and remapped rows, throttling, temperature, NVLink errors, devices that were
+    not allocatable, nodes that were not ready, and parts of the GPU operator that were not ready.
+    """
+    with open_facts(Home.open(home_path), period.name if period else "") as facts:
+        if period is None:
+            period = facts.newest
+            click.echo(newest_month_note(period), err=True)
+        workloads = [_with_money(row) for row in report.owners(facts, period, tenant)]
+        found = report.problems(facts, period, tenant)
+        proposed = [_with_money(row) for row in report.credits_proposed(facts, period)]
+    proposed = [row for row in proposed if tenant in ("", row["tenant"])]
+    if output == "json":
+        emit_document(
+            {
+                "schema": SCHEMA,
+                "month": period.name,
+                "tenant": tenant,
+                "problems": found,
+                "proposed_credits": proposed,
+                "owners": workloads,
+            }
+        )
+    elif owners:
+        columns = [name.removesuffix("_nanos") for name in report.OWNER_COLUMNS]
+        emit(workloads, output, columns, title=f"Workloads of {period}")
+    else:
+        title = f"Problems of {period}"
+        empty = f"No problem of a GPU or node was seen in {period}."
+        emit(found, output, report.PROBLEM_COLUMNS, title=title, empty=empty)
+        if proposed and output == "table":
+            columns = [name.removesuffix("_nanos") for name in report.CREDIT_COLUMNS]
+            emit(proposed, output, columns, title="Proposed credits")
+            click.echo(PROPOSAL)
+
+
+def _with_money(row: dict[str, Any]) -> dict[str, Any]:
+    """Nanos as amounts: text, so that no digit is lost."""
+    return {
+        name.removesuffix("_nanos"): format_nanos(int(value)) if name.endswith("_nanos") else value
+        for name, value in row.items()
+    }

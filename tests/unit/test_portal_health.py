@@ -1,0 +1,37 @@
+"""The page about the health of GPUs: numbers by pencil, and who may see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.portal_by_hand import OTHER, OWN, Portal, portal_at
+
+PAGE = "/provider/health?period=2026-10"
+
+
+@pytest.fixture(scope="module")
+def portal(tmp_path_factory: pytest.TempPathFactory) -> Portal:
+    folder: Path = tmp_path_factory.mktemp("portal")
+    return portal_at(folder / "home")
+
+
+def test_the_provider_sees_problems_tenants_and_proposed_credits(portal: Portal) -> None:
+    """Two pods of one tenant at 2 USD each, and one of another: each had an XID in one hour."""
+    text = portal.get(PAGE, "provider").text
+    assert "the card has fallen off the bus" in text
+    assert "4.00" in text[text.index("Proposed credits") :]
+    assert OWN in text
+    assert OTHER in text
+    assert "affected" in text[text.index("Workloads by their top owner") :]
+
+
+@pytest.mark.parametrize("who", [OWN, "programme"])
+def test_nobody_else_sees_it(portal: Portal, who: str) -> None:
+    assert portal.get(PAGE, who).status_code in (403, 404)
+
+
+def test_the_page_of_the_provider_links_to_it(portal: Portal) -> None:
+    text = portal.get("/provider?period=2026-10", "provider").text
+    assert 'href="/provider/health?period=2026-10"' in text

@@ -1,0 +1,104 @@
+"""The health of GPUs: problems of devices and nodes, affected pods, proposed credits.
+
+Put here: the rows of a month, for the command line and the portal.
+Not here: what counts as a problem (`dbt/models/marts/fct_gpu_health.sql`).
+"""
+
+from __future__ import annotations
+
+from domain.billing_period import BillingPeriod
+from domain.interval import HOUR, Interval
+from warehouse.reports.opened_facts import Facts, Row
+from warehouse.sql_files import statement
+
+PROBLEM_COLUMNS = (
+    "cluster_name",
+    "node_name",
+    "device",
+    "problem",
+    "observed",
+    "first_hour_started_at",
+    "hour_count",
+    "tenants",
+    "pods",
+    "meaning",
+)
+CREDIT_COLUMNS = ("tenant", "cluster_name", "reason", "hour_count", "credit_nanos", "currency")
+OWNER_COLUMNS = (
+    "tenant",
+    "workload_kind",
+    "workload_name",
+    "status",
+    "problem_hours",
+    "gpu_seconds",
+    "idle_seconds",
+    "cost_nanos",
+    "idle_nanos",
+    "currency",
+)
+MEANINGS = {
+    "xid": "the driver reported an error",
+    "row_remap_failed": "broken memory that cannot be replaced: exchange the card",
+    "rows_remapped": "broken memory was replaced",
+    "ecc_uncorrected": "memory errors that could not be corrected",
+    "throttled": "the clock was held down by heat, power or a fault",
+    "hot": "90 °C or more",
+    "nvlink_errors": "errors on links between cards",
+    "operator_not_ready": "a part of the GPU operator was not ready, in per cent of the samples",
+    "unhealthy_devices": "devices in the capacity that were not allocatable, in device-seconds",
+    "node_not_ready": "the node's condition Ready was not true, in seconds",
+}
+XIDS = {
+    13: "exception of the program's kernel",
+    31: "memory page fault of the program",
+    43: "the program's channel was reset",
+    45: "cleanup after an error before",
+    48: "double-bit ECC error",
+    61: "internal micro-controller breakpoint",
+    62: "internal micro-controller halt",
+    63: "memory row remapping",
+    64: "memory row remapping failed",
+    74: "NVLink error",
+    79: "the card has fallen off the bus",
+    92: "high rate of single-bit ECC errors",
+    94: "contained memory error",
+    95: "uncontained memory error",
+    119: "the GPU system processor timed out",
+    120: "the GPU system processor failed",
+    140: "unrecovered ECC error",
+}
+
+
+def problems(facts: Facts, period: BillingPeriod, tenant: str = "") -> list[Row]:
+    """One row per device or node and problem of a month, with the affected pods.
+
+    Of one tenant: only problems that affected it, and only its own pods.
+    """
+    facts.require(Interval(period.started_at, period.started_at + HOUR))
+    rows = facts.rows(
+        statement(__file__, "health_problems"), {"period": period.name, "tenant": tenant}
+    )
+    return [{**row, "meaning": meaning(row["problem"], row["observed"])} for row in rows]
+
+
+def meaning(problem: str, observed: int) -> str:
+    if problem == "xid" and observed in XIDS:
+        return XIDS[observed]
+    return MEANINGS[problem]
+
+
+def credits_proposed(facts: Facts, period: BillingPeriod) -> list[Row]:
+    """What pods cost in the hours in which the provider's hardware failed them, by tenant.
+
+    An upper limit, and nothing more than a proposal: a credit is a decision of people.
+    """
+    facts.require(Interval(period.started_at, period.started_at + HOUR))
+    return facts.rows(statement(__file__, "health_credits"), {"period": period.name})
+
+
+def owners(facts: Facts, period: BillingPeriod, tenant: str = "") -> list[Row]:
+    """Status, idle time and cost by the top owner of pods: InferenceService, Notebook, …"""
+    facts.require(Interval(period.started_at, period.started_at + HOUR))
+    return facts.rows(
+        statement(__file__, "health_owners"), {"period": period.name, "tenant": tenant}
+    )
