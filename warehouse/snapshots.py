@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import duckdb
 
 INDEX = "index.json"
-FORMAT = 5
+FORMAT = 6
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
