@@ -38,7 +38,7 @@ class CredentialUnreadable(CouldNotLook):
 class TokenWithoutTls(WrongUse):
     """A token would be sent without encryption."""
 
-    code = "KUBE-005"
+    code = "CONF-001"
 
     def __init__(self, url: str) -> None:
         super().__init__(

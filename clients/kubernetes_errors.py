@@ -20,9 +20,9 @@ class ServerUnreachable(CouldNotLook):
     def __init__(self, url: str, path: str, cause: str) -> None:
         super().__init__(
             where=f"{url}{path}",
-            seen=f"no whole answer: {cause}",
-            why="while nobody watches, what happens in the cluster is not written down",
-            remedy="check the API server and the network policy; the collector tries again itself",
+            seen=f"no complete response: {cause}",
+            why="events of the cluster are not recorded while the server is unreachable",
+            remedy="check the URL, the API server and the network policy; a collector repeats it",
         )
 
 
@@ -41,23 +41,23 @@ class ServerRefused(CouldNotLook):
         super().__init__(
             where=f"{url}{path}",
             seen=f"HTTP {status} {reason[:60]}: {message[:200]}",
-            why="an answer that is refused says nothing about the cluster",
+            why="a refused request returns no facts about the cluster",
             remedy="for 401 and 403 compare the ServiceAccount and ClusterRole with those that "
             "`gpu-ledger init FOLDER --collector CLUSTER_ID` writes; "
-            "everything else is tried again",
+            "other requests are repeated",
         )
 
 
 class NotKubernetes(CouldNotLook):
     """The response is not of the Kubernetes API: a login page, half a document."""
 
-    code = "KUBE-003"
+    code = "KUBE-001"
 
     def __init__(self, url: str, path: str, seen: str) -> None:
         super().__init__(
             where=f"{url}{path}",
             seen=seen,
-            why="nothing of such an answer may be taken for a list of what is there",
+            why="such a response must not be taken for a list of objects",
             remedy="check that the URL is the API server itself and not a proxy or a console",
         )
 

@@ -55,7 +55,7 @@ class SettingNotValid(BadInput):
         super().__init__(
             where=where,
             seen=seen,
-            why="a setting that is silently ignored asks another question than the one meant",
+            why="a setting that is ignored would change the queries without notice",
             remedy=remedy,
         )
 
@@ -63,14 +63,14 @@ class SettingNotValid(BadInput):
 class SettingsUnreadable(BadInput):
     """config.toml is not TOML, or not readable."""
 
-    code = "CONF-002"
+    code = "CONF-001"
 
     def __init__(self, where: str, cause: str) -> None:
         super().__init__(
             where=where,
             seen=f"it cannot be read: {cause}",
-            why="without settings there is nobody to ask",
-            remedy="correct that place; "
+            why="without settings no source is known",
+            remedy="correct that line; "
             "`gpu-ledger init FOLDER` writes a whole example into an empty one",
         )
 
@@ -149,7 +149,7 @@ class Settings:
             known = ", ".join(sorted(self.clusters)) or "none"
             raise SettingNotValid(
                 "config.toml",
-                f"no [clusters.{cluster_id}]; there are: {known}",
+                f"no [clusters.{cluster_id}]; known clusters: {known}",
                 f"add [clusters.{cluster_id}], or correct cluster_id in decisions/clusters.csv",
             )
         return self.clusters[cluster_id]
@@ -240,7 +240,7 @@ class _Reader:
             self._refuse(
                 "alerts",
                 "hub",
-                f"{hub!r} is no cluster here; there are: {known}",
+                f"{hub!r} is no cluster here; known clusters: {known}",
                 "write the cluster ID of the hub, as in [clusters.CLUSTER_ID]",
             )
         if table.get("send") and not peers:

@@ -49,7 +49,7 @@ class PeriodIsClosed(WrongUse):
         super().__init__(
             where=f"period {period}",
             seen="it is closed, and its facts were sealed with its invoices",
-            why="an issued invoice never changes; what is found later becomes a correction",
+            why="an issued invoice never changes; a later difference becomes a correction",
             remedy=f"count it beside the sealed one: gpu-ledger recount {period}",
         )
 
@@ -63,13 +63,12 @@ class SealedFactsDiffer(CheckFailed):
         other = "; ".join(sealed.other_versions) or "the same versions, so other models"
         super().__init__(
             where=f"period {period}",
-            seen=f"its facts were sealed with the hash {sealed.facts_sha256[:12]}…, and what was "
-            f"sealed with them counts to {found[:12]}… now ({other})",
-            why="what is final is never told from other facts than it was sealed on; nothing was "
-            "switched in",
+            seen=f"its facts were sealed with the hash {sealed.facts_sha256[:12]}…, and the "
+            f"sealed evidence now gives {found[:12]}… ({other})",
+            why="final amounts must not change; the warehouse was not changed",
             remedy=f"run `gpu-ledger refresh --period {period}` once with gpu-ledger "
-            f"{sealed.code_version} as it was at the close: what it switches in stays; "
-            f"`gpu-ledger recount {period}` says what the difference comes to",
+            f"{sealed.code_version} as it was at the close; its result stays; "
+            f"`gpu-ledger recount {period}` shows the difference",
         )
 
 

@@ -42,7 +42,7 @@ _FULL = ("No space left", "File too large", "Disk quota exceeded")
 class WarehouseInUse(CouldNotLook):
     """Another process has the file open."""
 
-    code = "WARE-001"
+    code = "LOCK-001"
 
     def __init__(
         self, path: Path, waited_seconds: float, cause: str, instead: str = "run this one again"
@@ -66,7 +66,7 @@ class WarehouseUnreadable(CheckFailed):
         super().__init__(
             where=str(path),
             seen=f"DuckDB cannot open it: {cause}",
-            why="the warehouse is only a copy of what landing, decisions and record say",
+            why="the warehouse is only a copy; landing, decisions and record are complete",
             remedy=f"move {path.name} and its .wal away, then run `gpu-ledger refresh` per period",
         )
 

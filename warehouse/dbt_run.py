@@ -45,7 +45,7 @@ class ModelFailed(CheckFailed):
         super().__init__(
             where=f"dbt model {listed}",
             seen=f"{len(names)} of the models failed: {_one_line(message)}",
-            why="half of the models built would mix two truths; nothing was switched in",
+            why="a partial build would mix old and new facts; the warehouse was not changed",
             remedy="see build/dbt/logs/dbt.log in the home, and report it with that file",
         )
 

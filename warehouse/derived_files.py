@@ -41,13 +41,13 @@ WAIT_SECONDS = 30.0
 class DerivedFilesInUse(CouldNotLook):
     """Another process reads or compacts the derived files."""
 
-    code = "WARE-008"
+    code = "LOCK-001"
 
     def __init__(self, path: Path, waited_seconds: float) -> None:
         super().__init__(
             where=str(path),
             seen=f"another process has held these files for more than {waited_seconds:g} s",
-            why="files that are put together while others count from them would be missed",
+            why="a build would miss files that are compacted while it reads them",
             remedy="let the other command end, and run this one again; nothing was changed",
         )
 

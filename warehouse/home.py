@@ -39,7 +39,7 @@ class NotAHome(WrongUse):
 class FolderInUse(WrongUse):
     """A home was to be made where other files are."""
 
-    code = "HOME-002"
+    code = "HOME-001"
 
     def __init__(self, path: Path, found: str) -> None:
         super().__init__(
@@ -53,7 +53,7 @@ class FolderInUse(WrongUse):
 class PlacesUnreadable(BadInput):
     """config.toml cannot be read far enough to find the stores."""
 
-    code = "HOME-003"
+    code = "CONF-001"
 
     def __init__(self, path: Path, seen: str) -> None:
         super().__init__(

@@ -33,7 +33,7 @@ RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
 class LeaseHeld(CouldNotLook):
     """Another process is writing."""
 
-    code = "LEASE-001"
+    code = "LOCK-001"
 
     def __init__(self, location: str, state: LeaseState) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class LeaseHeld(CouldNotLook):
 class LeaseLost(CouldNotLook):
     """This writer's lease has expired or was taken over."""
 
-    code = "LEASE-002"
+    code = "LOCK-001"
 
     def __init__(self, location: str, held: LeaseState, present: LeaseState | None) -> None:
         now = f"fence {present.fence} of {present.holder}" if present else "no lease at all"

@@ -31,13 +31,13 @@ TIMEOUT_SECONDS = 60
 class PlaceNotSupported(WrongUse):
     """A URL that names no kind of store."""
 
-    code = "STORE-004"
+    code = "CONF-001"
 
     def __init__(self, url: str) -> None:
         super().__init__(
             where=f"the place {url.split('://', 1)[0]}://…",
             seen="it is none of s3://, gs://, az://, file://, memory://",
-            why="evidence must lie where conditional creates are kept",
+            why="evidence needs a store with conditional creates",
             remedy="give s3://bucket/prefix in config.toml, or nothing for a folder in the home",
         )
 

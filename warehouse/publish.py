@@ -174,7 +174,7 @@ def _comment(
 
 _ABOUT = {
     "published_at": "When this file was written, UTC.",
-    "data_complete_to": "Until when every expected hour is there or was signed for, UTC.",
+    "data_complete_to": "Until when every expected hour is complete or waived, UTC.",
     "code_version": "Version of the ledger that published it.",
     "rates_version": "Changes with every price that these facts were counted with.",
     "decisions_sha256": "Hash of all decisions of the home when this file was written.",
@@ -183,11 +183,11 @@ _ABOUT = {
 _ABOUT_PERIODS = {
     "billing_period": "The calendar month in UTC, such as 2026-10.",
     "amounts": "`final` when the period is closed, else `estimated`.",
-    "data_complete_to": "Until when every expected hour is there or was signed for, UTC.",
+    "data_complete_to": "Until when every expected hour is complete or waived, UTC.",
     "counted_until": "Until when the period was counted, UTC.",
     "facts_sha256": "Hash of the period's facts, as it stands on invoices.",
-    "finding_count": "What checking these facts found; empty when nobody has checked them.",
-    "blocking_count": "How many of the findings block a close; empty when nobody has checked.",
+    "finding_count": "Number of findings; empty when the facts were not checked.",
+    "blocking_count": "Number of blocking findings; empty when the facts were not checked.",
 }
 
 

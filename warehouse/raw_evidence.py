@@ -58,8 +58,8 @@ class RunsMissing(CouldNotLook):
     def __init__(self, attempt: AttemptHour, folder: Path) -> None:
         super().__init__(
             where=f"{folder}, attempt {attempt.attempt_id[:12]}",
-            seen=f"{attempt.source} answered for {format_instant(attempt.hour_started_at)} "
-            f"({attempt.row['sample_count']} samples), and 0 files hold the decoded answer",
+            seen=f"{attempt.source} has a response for {format_instant(attempt.hour_started_at)} "
+            f"({attempt.row['sample_count']} samples), and no file has its rows",
             why="counting without them would take landed evidence for a gap",
             remedy="gpu-ledger rebuild",
         )

@@ -52,7 +52,7 @@ OF_OTHER_TABLES = {
 
 
 class SnapshotMissing(CouldNotLook):
-    """There is no usable snapshot to answer from."""
+    """There is no usable snapshot."""
 
     code = "PORTAL-001"
 
@@ -60,7 +60,7 @@ class SnapshotMissing(CouldNotLook):
         super().__init__(
             where=str(path),
             seen=seen,
-            why="pages are made from snapshots only; an empty page would look like no use at all",
+            why="pages are made from snapshots only; an empty page would look like no usage",
             remedy="gpu-ledger publish",
         )
 

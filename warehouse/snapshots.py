@@ -182,7 +182,7 @@ class Written:
 class SnapshotsNotWritten(CouldNotLook):
     """A step is done, and the snapshots of its result could not be written."""
 
-    code = "PORTAL-005"
+    code = "PORTAL-001"
 
     def __init__(self, folder: Path, cause: Exception) -> None:
         said = (

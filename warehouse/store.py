@@ -60,7 +60,7 @@ class ObjectMissing(CouldNotLook):
         super().__init__(
             where=f"{location}/{key}",
             seen="no such object",
-            why="something that was written down can no longer be read",
+            why="another object refers to it, and it cannot be read",
             remedy="restore it from the backup of the home, then run `gpu-ledger landing verify`",
         )
 
@@ -88,7 +88,7 @@ class FileDamaged(CheckFailed):
         super().__init__(
             where=where,
             seen=f"gpu-ledger cannot read it ({type(cause).__name__}: {str(cause)[:200]})",
-            why="the file was cut, edited or overwritten, and nothing goes on without it",
+            why="the file was truncated, edited or overwritten, and is needed",
             remedy=remedy,
         )
 

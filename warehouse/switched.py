@@ -32,14 +32,14 @@ FILE = "switched.json"
 class WarehouseLost(CheckFailed):
     """The warehouse lacks facts that were switched into it."""
 
-    code = "WARE-007"
+    code = "WARE-002"
 
     def __init__(self, path: Path, period: str, seen: str) -> None:
         self.period = period
         super().__init__(
             where=f"{path}, period {period}",
             seen=seen,
-            why="the file was cut, copied without its log, or edited: these facts were not counted",
+            why="the file was truncated, copied without its log, or edited",
             remedy=f"gpu-ledger refresh --period {period}",
         )
 

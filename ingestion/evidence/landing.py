@@ -53,8 +53,8 @@ class BodyChanged(EvidenceChanged):
         super().__init__(
             where=f"{location}/{key}",
             seen=seen,
-            why="an invoice stands on these bytes; changed evidence proves nothing",
-            remedy=f"restore it from a backup, or ask again, {how}: the same response repairs it",
+            why="invoices are based on these bytes; changed evidence proves nothing",
+            remedy=f"restore it from a backup, or pull again, {how}: the same response repairs it",
         )
 
     def with_attempt(self, attempt: Attempt) -> BodyChanged:
@@ -70,7 +70,7 @@ class BodyChanged(EvidenceChanged):
 class ManifestChanged(EvidenceChanged):
     """A manifest does not follow from the one before it."""
 
-    code = "LAND-002"
+    code = "LAND-001"
 
     def __init__(self, location: str, key: str, seen: str) -> None:
         super().__init__(
@@ -84,13 +84,13 @@ class ManifestChanged(EvidenceChanged):
 class ChainBusy(CouldNotLook):
     """Too many writers append to one chain at once."""
 
-    code = "LAND-003"
+    code = "LOCK-001"
 
     def __init__(self, location: str, chain: str) -> None:
         super().__init__(
             where=f"{location}/{chain}",
             seen=f"{APPEND_TRIES_LIMIT} times in a row another writer took the next sequence",
-            why="the answers are landed, but no manifest names them yet",
+            why="the responses are landed, but no manifest names them yet",
             remedy="find out which other deployment writes to this landing, then pull again",
         )
 

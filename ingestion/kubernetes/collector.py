@@ -65,7 +65,7 @@ NOT_SERVED = "KUBE-002 HTTP 404"
 class WrongCluster(WrongUse):
     """The API server is another cluster's than the one that is to be collected."""
 
-    code = "KUBE-006"
+    code = "CONF-001"
 
     def __init__(self, url: str, wanted: str, found: str) -> None:
         super().__init__(

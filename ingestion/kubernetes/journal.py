@@ -38,14 +38,14 @@ SEGMENTS_PER_HOUR_LIMIT = 100_000
 class SegmentDamaged(EvidenceChanged):
     """A segment of a journal cannot be read as one."""
 
-    code = "JRNL-001"
+    code = "LAND-001"
 
     def __init__(self, key: str, seen: str) -> None:
         super().__init__(
             where=key,
             seen=seen,
-            why="what this segment said about its hour can no longer be trusted",
-            remedy="restore the file from a backup of the spool; if there is none, the hour counts "
+            why="the observations of this segment cannot be trusted",
+            remedy="restore the file from a backup of the journal; without one the hour counts "
             "as not watched",
         )
 

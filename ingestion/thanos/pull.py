@@ -65,7 +65,7 @@ class NotWholeHours(WrongUse):
         super().__init__(
             where=f"pull of {cluster_id}",
             seen=cause,
-            why="an hour is asked whole, or its edges would be counted twice or never",
+            why="an hour is pulled whole; parts of one would be counted twice or never",
             remedy="give hours as 2026-10-01T00..2026-10-01T23, at most a day at once",
         )
 
@@ -73,7 +73,7 @@ class NotWholeHours(WrongUse):
 class HourNotOver(WrongUse):
     """An hour was queried before it and its overlap have passed."""
 
-    code = "PULL-002"
+    code = "PULL-001"
 
     def __init__(
         self, cluster_id: str, window: Interval, ready_at: datetime, now: datetime
@@ -82,8 +82,8 @@ class HourNotOver(WrongUse):
             where=f"pull of {cluster_id}, hours until {format_instant(window.ended_at)}",
             seen=f"it is {format_instant(now.replace(microsecond=0))}, "
             f"the last sample is due at {format_instant(ready_at)}",
-            why="an hour that is asked too early looks as if its pods had ended",
-            remedy="ask again after that time, or check the clock of this machine",
+            why="in an hour that is pulled too early its pods seem to end",
+            remedy="pull again after that time, or check the clock of this machine",
         )
 
 

@@ -37,7 +37,7 @@ class DecodedOtherwise(EvidenceChanged):
     def __init__(self, attempt: Attempt, answer: QueryResponse, seen: str) -> None:
         super().__init__(
             where=f"attempt {attempt.sequence} of {attempt.cluster_id}, {answer.ask}",
-            seen=f"the manifest says {answer.outcome.value}, decoding again says {seen}",
+            seen=f"the manifest says {answer.outcome.value}, decoding again gives {seen}",
             why="the same bytes must always give the same usage",
             remedy="use the version of gpu-ledger named in the manifest as code_version, "
             "and report this",

@@ -472,8 +472,8 @@ def test_nothing_says_why(told: DemoResult) -> None:
     [
         (("usage", "--period", "2026-09"), "READ-001"),
         (("usage", "--period", "2026-10", "--by", "lable:x"), "READ-002"),
-        (("query", "burn"), "READ-004"),
-        (("query", "usage-by-day", "--param", "x=1"), "READ-005"),
+        (("query", "burn"), "READ-002"),
+        (("query", "usage-by-day", "--param", "x=1"), "READ-002"),
         (("nodes", "--hour", "2026-10-01T02:30:00Z"), "VALUE-001"),
     ],
 )

@@ -149,12 +149,12 @@ def evidence_problems(landing: Store, record: Record) -> tuple[LedgerError, ...]
 @pytest.mark.parametrize(
     ("kind", "damage", "command", "code"),
     [
-        ("home//config.toml", "not UTF-8", "hours", "HOME-003"),
+        ("home//config.toml", "not UTF-8", "hours", "CONF-001"),
         ("home//config.toml", "a folder", "usage", "HOME-001"),
         ("home/decisions/clusters.csv", "not UTF-8", "hours", "DEC-001"),
         ("home/decisions/clusters.csv", "a folder", "hours", "PLACE-001"),
         ("home/build/switched.json", "truncated", "publish", "STORE-005"),
-        ("home/landing/….json", "truncated", "hours", "LAND-002"),
+        ("home/landing/….json", "truncated", "hours", "LAND-001"),
         ("home/landing/….zst", "missing", "landing show", "STORE-002"),
         ("home/record/….json", "empty", "invoice", "RECORD-002"),
         ("home//warehouse.duckdb", "random bytes", "nodes", "WARE-002"),

@@ -86,7 +86,7 @@ def test_a_sourceed_head_shows_an_edit_of_the_newest_manifest(world: World) -> N
     manifests[1].write_text(text.replace('"sample_count":120', '"sample_count":121'))
     assert problems_of(world) == (0, [])  # every link holds
     exit_code, [problem] = problems_of(world, "--heads", str(heads))
-    assert (exit_code, problem["code"]) == (1, "LAND-002")
+    assert (exit_code, problem["code"]) == (1, "LAND-001")
     assert problem["where"] == str(manifests[1])
     manifests[1].unlink()
     exit_code, [problem] = problems_of(world, "--heads", str(heads))

@@ -11,7 +11,7 @@ from tests.marts_in_memory import facts
 from warehouse.reports.named_queries import (
     NamedQuery,
     UnknownParameter,
-    UnknownQuestion,
+    UnknownQuery,
     ask,
     question,
 )
@@ -198,7 +198,7 @@ def test_seconds_of_shares_are_rounded_down_and_never_to_the_nearest() -> None:
 
 
 def test_a_name_that_is_nearly_right_is_helped() -> None:
-    with pytest.raises(UnknownQuestion) as refused:
+    with pytest.raises(UnknownQuery) as refused:
         question("tenants-by-burnrate")
     assert "tenants-by-burn-rate" in refused.value.remedy
 

@@ -32,19 +32,19 @@ _PARAMETER = re.compile(r"-- param (?P<name>[a-z_]+) = (?P<default>[^:]*): (?P<m
 _EMPTY = "-- empty: "
 
 
-class UnknownQuestion(WrongUse):
+class UnknownQuery(WrongUse):
     """No query has this name."""
 
-    code = "READ-004"
+    code = "READ-002"
 
     def __init__(self, name: str, known: list[str]) -> None:
         from difflib import get_close_matches
 
         near = get_close_matches(name, known, n=3, cutoff=0.3)
         super().__init__(
-            where=f"question {name!r}",
-            seen="no question has this name",
-            why="only questions whose answers are tested can be asked by name",
+            where=f"query {name!r}",
+            seen="no query has this name",
+            why="only tested queries have a name",
             remedy=f"did you mean {', '.join(near)}?" if near else "gpu-ledger query --list",
         )
 
@@ -52,27 +52,27 @@ class UnknownQuestion(WrongUse):
 class UnknownParameter(WrongUse):
     """A query was given a parameter that it does not have."""
 
-    code = "READ-005"
+    code = "READ-002"
 
     def __init__(self, question: str, name: str, known: tuple[str, ...]) -> None:
         super().__init__(
-            where=f"question {question}",
+            where=f"query {question}",
             seen=f"it has no parameter {name!r}; it has: {', '.join(known)}",
-            why="a parameter that is ignored would give the answer to another question",
+            why="an ignored parameter would return the result of another query",
             remedy=f"gpu-ledger query {question} --show",
         )
 
 
-class ImpossibleValue(WrongUse):
+class InvalidQueryValue(WrongUse):
     """A query was given an invalid value."""
 
-    code = "READ-010"
+    code = "READ-002"
 
     def __init__(self, question: str, name: str, value: str, meaning: str) -> None:
         super().__init__(
-            where=f"question {question}",
+            where=f"query {question}",
             seen=f"{name}={value} is not {meaning}",
-            why="nothing is found for what is not there, and no row would read as if all were well",
+            why="an empty result would look like a result without problems",
             remedy=f"gpu-ledger query {question} --show",
         )
 
@@ -118,7 +118,7 @@ def question(name: str) -> NamedQuery:
     """The query of a name; raises UnknownQuery."""
     by_name = {one.name: one for one in questions()}
     if name not in by_name:
-        raise UnknownQuestion(name, list(by_name))
+        raise UnknownQuery(name, list(by_name))
     return by_name[name]
 
 
@@ -147,7 +147,7 @@ def ask(facts: Facts, asked: NamedQuery, given: Mapping[str, str]) -> QueryResul
 def _require_day(asked: NamedQuery, day: str, period: BillingPeriod) -> None:
     days = {f"{at:%Y-%m-%d}" for at in period.interval.hours()}
     if day not in days:
-        raise ImpossibleValue(asked.name, "day", day, f"a day of {period}, such as {min(days)}")
+        raise InvalidQueryValue(asked.name, "day", day, f"a day of {period}, such as {min(days)}")
 
 
 def _shown(name: str, value: object) -> object:

@@ -43,7 +43,7 @@ class NoFactsYet(CouldNotLook):
         super().__init__(
             where=where,
             seen=f"no facts of {wanted or 'any period'}; periods with facts: {there}",
-            why="an answer comes from counted facts only, and nothing is not zero",
+            why="this period has not been computed; an empty result would look like zero usage",
             remedy=f"gpu-ledger refresh --period {wanted}" if wanted else "gpu-ledger refresh",
         )
 
@@ -51,13 +51,13 @@ class NoFactsYet(CouldNotLook):
 class FactsOfAnotherVersion(CouldNotLook):
     """Facts were counted by a version of the code that had other tables or columns."""
 
-    code = "READ-006"
+    code = "READ-001"
 
     def __init__(self, where: str, periods: tuple[str, ...], cause: str) -> None:
         super().__init__(
             where=where,
             seen=f"facts of another version of the code: {cause}",
-            why="a table or column that was never counted is not empty, and is not answered for",
+            why="the query needs a table or column that these facts do not have",
             remedy=f"gpu-ledger refresh --period {periods[-1] if periods else '2026-10'}, "
             "then gpu-ledger publish",
         )

@@ -45,7 +45,7 @@ class UnknownGrouping(WrongUse):
     def __init__(self, by: str) -> None:
         super().__init__(
             where="--by",
-            seen=f"{by!r} is nothing that usage can be told by",
+            seen=f"{by!r} is not a grouping",
             why="every second must fall into exactly one row",
             remedy=f"use one of: {', '.join(GROUPINGS)}, {LABEL}KEY",
         )
