@@ -132,7 +132,7 @@ def test_an_hour_that_could_not_be_asked_can_repair_and_names_its_command(dagste
     said = {name: str(value.value) for name, value in observation.metadata.items()}
     assert said["outcome"] == "failed"
     assert "404" in said["reason"]
-    assert said["expected"] == "120 samples of every series that lives through the hour"
+    assert said["expected"] == "120 samples of every series that exists for the whole hour"
     assert said["seen"] == "0 samples of 0 series"
     assert said["can be backfilled"].startswith("yes, until 2027-10-01T02:00:00Z")
     assert "gpu-ledger pull --hours 2026-10-01T02..2026-10-01T03 " in said["next command"]

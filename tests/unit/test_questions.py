@@ -45,8 +45,8 @@ def piece(hours: int = 0, **said: Any) -> dict[str, Any]:
     }
 
 
-def test_there_are_twenty_three_and_each_says_what_it_asks_and_what_nothing_means() -> None:
-    assert len(every_question()) == 23
+def test_each_query_has_a_question_and_a_sentence_for_no_rows() -> None:
+    assert len(every_question()) >= 23
     for one in every_question():
         assert one.title.endswith("?")
         assert one.meaning
