@@ -21,7 +21,7 @@ from billing.record import Record
 from billing.sealing import from_bytes, sha256, to_bytes
 from domain.clock import Clock
 from domain.errors import EvidenceChanged, LedgerError, WrongUse
-from warehouse.home import Home
+from warehouse.home import LAYOUT_FILE, Home
 from warehouse.lease import LEASE_KEY
 from warehouse.store import FolderStore, KeyNotAllowed, Store, open_store, validate_key
 
@@ -141,9 +141,10 @@ def restore(backup: Backup, path: Path, clock: Clock) -> Home:
                 yield name, body
 
     parts = FolderStore(path)
-    for name, body in listed("config.toml", "decisions/"):
+    for name, body in listed("config.toml", LAYOUT_FILE, "decisions/"):
         parts.create(name, body)
     home = Home.create(path)
+    home.migrate()  # before anything is written: a newer home is refused
     stores = {"landing/": home.landing_store(), "record/": home.record_store()}
     for store in stores.values():
         if store.list(""):
@@ -170,6 +171,8 @@ def _head_of(record: Record) -> Head:
 def _kept_files(home: Home) -> Iterator[tuple[str, bytes]]:
     """The record before the landing, so that the copy has all evidence that the record names."""
     yield "config.toml", home.config_path.read_bytes()
+    if home.layout_path.is_file():
+        yield LAYOUT_FILE, home.layout_path.read_bytes()
     decisions = open_store(home.decisions)
     for key in decisions.list(""):
         yield f"decisions/{key}", decisions.read(key)
@@ -220,7 +223,7 @@ def _listed_name(name: str) -> str:
     except KeyNotAllowed as cause:
         raise ValueError(cause.seen) from None
     is_kept = name.startswith(FOLDERS) and _is_kept(name.removeprefix("record/"))
-    if name != "config.toml" and not is_kept:
+    if name not in ("config.toml", LAYOUT_FILE) and not is_kept:
         raise ValueError(f"{name!r} is not a file of a backup")
     return name
 

@@ -4,13 +4,16 @@ Put here: which parts a home has, which of them are a backup, and where its two 
 Not here: the meaning of the settings (`ingestion.settings`) or the content of the parts.
 
     config.toml  decisions/  landing/  record/         kept: a copy of these four is a backup
+    home.json                                          the version of their layout, kept with them
     runs/  build/  warehouse.duckdb  published/  snapshots/  documents/  dagster/
                                            rebuilt from the four
 """
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +21,17 @@ from domain.errors import BadInput, WrongUse
 from warehouse.store import Store, make_folder, open_store, write_whole
 
 _EMPTY_CONFIG = "# The settings of this ledger; `gpu-ledger init` writes them with explanations.\n"
-KEPT = ("config.toml", "decisions", "landing", "record")
+LAYOUT_FILE = "home.json"
+KEPT = ("config.toml", LAYOUT_FILE, "decisions", "landing", "record")
 """The parts that are a complete backup."""
+LAYOUT = 1
+"""The layout of the kept parts that this program writes."""
+MIGRATIONS: Mapping[int, Callable[[Home], None]] = {}
+"""From a layout to the next one: a function that changes the kept parts and can be repeated."""
+
+
+def _layout_text(layout: int) -> bytes:
+    return f'{{"layout": {layout}}}\n'.encode()
 
 
 class NotAHome(WrongUse):
@@ -64,6 +76,20 @@ class PlacesUnreadable(BadInput):
         )
 
 
+class HomeNewer(WrongUse):
+    """The home was written by a newer program, whose files this one does not know."""
+
+    code = "HOME-004"
+
+    def __init__(self, path: Path, found: object) -> None:
+        super().__init__(
+            where=str(path),
+            seen=f"its layout is {str(found)[:40]!r}; this program knows layouts 1 to {LAYOUT}",
+            why="this program could read parts of it wrongly, or overwrite what it does not know",
+            remedy="run the newer program, or restore a backup from before the upgrade",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """The parts of a home, by name. Paths are not made until something is written there."""
@@ -75,6 +101,7 @@ class Home:
         home = cls(path.resolve())
         if not home.config_path.is_file():
             raise NotAHome(path)
+        home.migrate()
         return home
 
     @classmethod
@@ -92,7 +119,40 @@ class Home:
             home.path.chmod(0o700)
         if not home.config_path.exists():
             write_whole(home.config_path, config.encode())
+            write_whole(home.layout_path, _layout_text(LAYOUT))
         return home
+
+    def migrate(self) -> None:
+        """Bring the kept parts to this program's layout, one step after the other.
+
+        A home without the file is of layout 1. Each step can be repeated: the file is written after
+        it. Steps change kept parts only after a copy to `before-migration/`; so far there is none.
+        """
+        layout = self.layout
+        for step in range(layout, LAYOUT):
+            MIGRATIONS[step](self)
+            write_whole(self.layout_path, _layout_text(step + 1))
+
+    @property
+    def layout(self) -> int:
+        """The version of the kept parts; raises HomeNewer where this program does not know it."""
+        try:
+            text = self.layout_path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return 1
+        except (OSError, ValueError) as cause:
+            raise HomeNewer(self.layout_path, type(cause).__name__) from None
+        try:
+            found = json.loads(text)["layout"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise HomeNewer(self.layout_path, text) from None
+        if type(found) is not int or not 1 <= found <= LAYOUT:
+            raise HomeNewer(self.layout_path, found)
+        return found
+
+    @property
+    def layout_path(self) -> Path:
+        return self.path / LAYOUT_FILE
 
     @property
     def config_path(self) -> Path:

@@ -7,6 +7,7 @@ Not here: their texts (`ingestion.settings`, `domain.decisions`, `ingestion.acm`
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from ingestion.kubernetes.collector_manifests import (
 )
 from ingestion.settings import load_settings, template_config
 from orchestration.cli.output import emit, output_option
+from orchestration.images import image_list, mirror_sets
 from orchestration.open_home import decision_files
 from warehouse.home import Home
 from warehouse.store import write_whole
@@ -30,9 +32,11 @@ Examples:
   gpu-ledger init my-ledger
   gpu-ledger init .                        in an empty folder
   gpu-ledger init my-ledger --collector CLUSTER_ID --journal s3://spool/prod-us
+  gpu-ledger init my-ledger --mirror registry.example.com/mirror
   gpu-ledger init my-ledger --from-acm --managed-cluster prod-us --managed-cluster prod-eu
 """
 
+REPOSITORY = re.compile(r"[a-z0-9.-]+(:\d{1,5})?(/[a-z0-9._-]+)*", re.ASCII)
 DEPLOY = "deploy"
 """The folder of the home with manifests; it can be written again at any time."""
 
@@ -74,6 +78,12 @@ DEPLOY = "deploy"
     metavar="NAME",
     help="Cluster whose metrics the reader may see (default: those of decisions/clusters.csv).",
 )
+@click.option(
+    "--mirror",
+    default="",
+    metavar="PREFIX",
+    help="Write the list of images, and OpenShift's mirror sets, for a registry at PREFIX.",
+)
 @output_option
 def init(
     folder: Path,
@@ -86,12 +96,13 @@ def init(
     openshift: bool,
     from_acm: bool,
     managed_clusters: tuple[str, ...],
+    mirror: str,
     output: str,
 ) -> None:
     """Write a commented config.toml and the decision tables into FOLDER.
 
-    With --collector or --from-acm it also writes manifests into FOLDER/deploy; read them, then
-    apply them with kubectl. Existing files stay unchanged.
+    With --collector, --from-acm or --mirror it also writes files into FOLDER/deploy; read them,
+    then apply the manifests with kubectl. Existing files stay unchanged.
     """
     _refuse_ignored_options(collectors, from_acm)
     for option, url in (("--journal", journal), ("--journal-endpoint", journal_endpoint)):
@@ -123,6 +134,7 @@ def init(
     manifests = {
         **{f"collector-{one.cluster_id}.yaml": collector_manifests(one) for one in places},
         **(_acm(home, managed_clusters) if from_acm else {}),
+        **(_mirror(mirror) if mirror else {}),
     }
     for name, text in manifests.items():
         path = home.path / DEPLOY / name
@@ -133,6 +145,13 @@ def init(
         emit([{"file": str(path), "is_new": new} for path, new in written.items()], output)
     if places and not image:
         click.echo(f"No --image: replace {image_to_replace()} by the name of your image.", err=True)
+
+
+def _mirror(prefix: str) -> dict[str, str]:
+    prefix = prefix.rstrip("/")
+    if not REPOSITORY.fullmatch(prefix):
+        raise click.UsageError(f"--mirror: {prefix!r} is not HOST[:PORT]/PATH without a scheme")
+    return {"mirror/images.txt": image_list(prefix), "mirror/mirror-sets.yaml": mirror_sets(prefix)}
 
 
 OF_COLLECTORS = ("journal", "journal_endpoint", "namespace", "image", "api_port", "openshift")

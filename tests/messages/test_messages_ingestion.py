@@ -53,6 +53,12 @@ def places_unreadable(folder: Path) -> None:
     Home.create(folder / "home", "[places]\nlanding = 3\n").landing_store()
 
 
+def home_newer(folder: Path) -> None:
+    home = Home.create(folder / "home")
+    home.layout_path.write_text('{"layout": 7}\n')
+    Home.open(home.path)
+
+
 def lease_damaged(folder: Path) -> None:
     (folder / "lease.json").write_text("[")
     acquire(FolderStore(folder), "host-a:4711", StoppedClock(TEN), 600)
@@ -148,6 +154,7 @@ PROVOKED: dict[str, Callable[[Path], object]] = {
     "HOME-001": lambda folder: Home.open(folder),
     "HOME-001-in-use": folder_in_use,
     "CONF-001-places": places_unreadable,
+    "HOME-004": home_newer,
     "LOCK-001": lease_held,
     "LOCK-001-lost": lease_lost,
     "CONF-001": lambda folder: parse_settings('[thanos.hub]\nurl = "https://hub"\ntimeout = 3\n'),

@@ -16,8 +16,12 @@ import yaml
 from click.testing import CliRunner
 
 from orchestration.cli.init import init
+from tests.release.image_context import components
 
 CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
+
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 def written(folder: Path, *options: str) -> str:
@@ -149,3 +153,24 @@ def test_a_manifest_that_was_changed_by_hand_stays_and_is_named(tmp_path: Path) 
     output = written(tmp_path, "--collector", CLUSTER_ID)
     assert path.read_text(encoding="utf-8") == "mine\n"
     assert f"{path}: exists, unchanged" in output
+
+
+def test_a_mirror_has_every_image_of_the_manifests(tmp_path: Path) -> None:
+    written(tmp_path, "--mirror", "registry.example.com:5000/m/")
+    listed = (tmp_path / "deploy/mirror/images.txt").read_text(encoding="utf-8")
+    for component in components():
+        assert f"registry.example.com:5000/m/gpu-ledger/{component}:0.1.0\n" in listed
+    named = {
+        f"{image['newName']}:{image['newTag']}"
+        for path in DEPLOY.rglob("kustomization.yaml")
+        for image in yaml.safe_load(path.read_text(encoding="utf-8")).get("images", [])
+        if "newName" in image and not image["newName"].startswith("gpu-ledger/")
+    }
+    assert named
+    assert all(image in listed for image in named)
+    sets = list(yaml.safe_load_all((tmp_path / "deploy/mirror/mirror-sets.yaml").read_text()))
+    assert [one["kind"] for one in sets] == ["ImageTagMirrorSet", "ImageDigestMirrorSet"]
+    sources = {entry["source"] for entry in sets[0]["spec"]["imageTagMirrors"]}
+    assert all(any(image.startswith(source) for source in sources) for image in named)
+    refused = CliRunner().invoke(init, [str(tmp_path / "b"), "--mirror", "https://x"])
+    assert refused.exit_code == 2

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.home import KEPT, FolderInUse, Home, NotAHome, PlacesUnreadable
+from warehouse.home import (
+    KEPT,
+    LAYOUT,
+    FolderInUse,
+    Home,
+    HomeNewer,
+    NotAHome,
+    PlacesUnreadable,
+)
 from warehouse.store import FolderStore
 
 
@@ -63,3 +71,41 @@ def test_settings_that_cannot_be_read_do_not_lead_to_another_place(
     home = Home.create(tmp_path / "ledger", text)
     with pytest.raises(PlacesUnreadable):
         home.landing_store()
+
+
+def test_a_home_without_a_version_is_of_the_first_layout(tmp_path: Path) -> None:
+    home = Home.create(tmp_path / "home")
+    assert home.layout == LAYOUT
+    home.layout_path.unlink()
+    assert Home.open(home.path).layout == 1
+
+
+@pytest.mark.parametrize("text", ['{"layout": 99}', '{"layout": true}', "[", '{"layout": 0}'])
+def test_a_home_of_an_unknown_layout_is_refused(tmp_path: Path, text: str) -> None:
+    home = Home.create(tmp_path / "home")
+    home.layout_path.write_text(text)
+    with pytest.raises(HomeNewer):
+        Home.open(home.path)
+
+
+def test_an_older_home_is_migrated_step_by_step_and_a_killed_step_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home.create(tmp_path / "home")
+    done: list[str] = []
+
+    def second(home: Home) -> None:
+        done.append("2 to 3")
+        if done.count("2 to 3") == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("warehouse.home.LAYOUT", 3)
+    steps = {1: lambda home: done.append("1 to 2"), 2: second}
+    monkeypatch.setattr("warehouse.home.MIGRATIONS", steps)
+    with pytest.raises(KeyboardInterrupt):
+        Home.open(home.path)
+    assert Home.open(home.path).layout == 3
+    assert done == ["1 to 2", "2 to 3", "2 to 3"]
+    monkeypatch.setattr("warehouse.home.LAYOUT", 1)
+    with pytest.raises(HomeNewer):
+        Home.open(home.path)
