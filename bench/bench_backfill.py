@@ -30,9 +30,13 @@ from bench.measurement import Measurement
 if TYPE_CHECKING:
     from orchestration.open_home import OpenHome
 
-GOAL = 2.0
-LOADING = 1.5
-"""What is ours may take half as long again as Dagster itself: every run pays for both."""
+GOAL, CYCLE_GOAL = 5.0, 2.0
+"""Dagster writes about six events per hour to SQLite, 20 ms together, which a pull of a day does not
+need; a step of the hourly cycle takes seconds."""
+
+LOADING = 2.5
+"""Loading our definitions may take one and a half times as long again as Dagster itself: the start of
+a run takes a second, the run several."""
 
 CLUSTERS = ("a", "b", "c")
 DAYS = 31
@@ -198,7 +202,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
             goal="P9",
             what="an hour's cycle (pull, refresh, check) in Dagster, against the same steps",
             value=sum(cycle) / sum(alone_cycle),
-            limit=GOAL,
+            limit=CYCLE_GOAL,
             sense="at most",
             how=f"{_seconds(cycle)} against {_seconds(alone_cycle)}; "
             f"start-up of each of the three runs apart: {start_up:.1f} s; in one process: a daemon "

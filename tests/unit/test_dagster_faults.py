@@ -107,7 +107,7 @@ def test_a_worker_killed_between_write_and_event_loses_and_doubles_nothing(
     assert {key.path[-1] for r in requests for key in r.asset_selection} == {"kubernetes_hours"}
     assert [len(entry.responses) for entry in entries(dagster, Source.THANOS)] == [1] * 6
     [lost] = dagster.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
-    assert "Its process went down before Dagster was started anew" in lost.message
+    assert "Its process ended before Dagster was started again" in lost.message
 
 
 def landing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
