@@ -22,6 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.measurement import peak_mib
+from warehouse.connection import connected
+from warehouse.placement import register
+
 INTERVALS = (
     "int_device_use",
     "int_node_class_capacity",
@@ -101,8 +105,6 @@ def asked(database: Path, compiled: Mapping[str, str]) -> Asked:
 
 def replicate(database: Path, clusters: int) -> None:
     """As many clusters as a fleet has, of one: its intervals again under other numbers."""
-    from warehouse.connection import connected
-
     with connected(database) as connection:
         for table in INTERVALS:
             columns = connection.execute(f"describe facts.intermediate.{table}").fetchall()
@@ -122,10 +124,6 @@ def _other(column: str) -> str:
 
 
 def main(database: str, statements: str) -> None:
-    from bench.bench_promql import peak_mib
-    from warehouse.connection import connected
-    from warehouse.placement import register
-
     compiled = json.loads(Path(statements).read_text(encoding="utf-8"))
     seconds, sums = {}, {}
     with connected(Path(database)) as connection:

@@ -13,6 +13,7 @@ step is named apart, and compared with importing Dagster alone.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import resource
 import subprocess
@@ -23,20 +24,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.measurement import Measurement
-
-if TYPE_CHECKING:
-    from orchestration.open_home import OpenHome
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from domain.decisions import Source
+from domain.interval import Interval, format_instant
+from orchestration import steps
+from orchestration.dagster_code.build import build_defs
+from orchestration.dagster_code.instance import make_pool, prepare
+from orchestration.dagster_code.model_graph import prepared_graph
+from orchestration.dagster_code.partitions import hour_name
+from orchestration.dagster_code.resources import LedgerHome
+from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
+from orchestration.demo.demo_home import make_home
+from orchestration.demo.fleet_process import serve_apart
+from orchestration.open_home import OpenHome
+from orchestration.publishing import publish
 
 GOAL, CYCLE_GOAL = 5.0, 2.0
-"""Dagster writes about six events per hour to SQLite, 20 ms together, which a pull of a day does not
-need; a step of the hourly cycle takes seconds."""
+"""Dagster writes about six events per hour to SQLite, 20 ms together; pulls write none. A
+step of the hourly cycle takes seconds."""
 
 LOADING = 2.5
-"""Loading our definitions may take one and a half times as long again as Dagster itself: the start of
-a run takes a second, the run several."""
+"""Loading our definitions may take 1.5 times as long again as Dagster: a run takes seconds."""
 
 CLUSTERS = ("a", "b", "c")
 DAYS = 31
@@ -71,12 +83,6 @@ def scenario(days: int) -> str:
 @contextmanager
 def homes(days: int, folder: Path) -> Iterator[tuple[OpenHome, OpenHome]]:
     """Two homes on one fleet, after its month."""
-    from domain.clock import StoppedClock
-    from orchestration.dagster_code.model_graph import prepared_graph
-    from orchestration.demo.demo_home import make_home
-    from orchestration.demo.fleet_process import serve_apart
-    from orchestration.open_home import OpenHome
-
     path = folder / "scenario.yaml"
     path.write_text(scenario(days), encoding="utf-8")
     now = FIRST + timedelta(days=days, hours=2)
@@ -114,11 +120,6 @@ def dagster_on(opened: OpenHome) -> Iterator[Callable[..., bool]]:
     """A function that runs a job, or assets over a range of hours, in one run."""
     import dagster as dg
 
-    from domain.interval import format_instant
-    from orchestration.dagster_code.build import build_defs
-    from orchestration.dagster_code.instance import make_pool, prepare
-    from orchestration.dagster_code.resources import LedgerHome
-
     os.environ.update(prepare(opened))
     make_pool()
     defs = build_defs(LedgerHome(str(opened.home.path), format_instant(opened.clock.now())))
@@ -138,9 +139,6 @@ def backfill(days: int, run: Callable[..., bool]) -> float:
     """All hours of all clusters, in one run."""
     import dagster as dg
 
-    from orchestration.dagster_code.partitions import hour_name
-    from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
-
     last = FIRST + timedelta(days=days, hours=-1)
     return timed(
         lambda: run(
@@ -151,14 +149,6 @@ def backfill(days: int, run: Callable[..., bool]) -> float:
 
 
 def measure(days: int = DAYS) -> list[Measurement]:
-    import logging
-
-    from domain.billing_period import BillingPeriod
-    from domain.decisions import Source
-    from domain.interval import Interval
-    from orchestration import steps
-    from orchestration.publishing import publish
-
     logging.disable(logging.CRITICAL)  # a run tells every event on the screen, too
     month = Interval(FIRST, FIRST + timedelta(days=days))
     last = Interval(month.ended_at - timedelta(hours=1), month.ended_at)

@@ -34,6 +34,8 @@ from bench.month_of_a_fleet import (
     fill,
     write_samples,
 )
+from warehouse.connection import connected
+from warehouse.dbt_run import DbtProject
 
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
@@ -79,9 +81,6 @@ class Counted:
 
 def counted(folder: Path, month: Month) -> Counted:
     """A refresh of the month by the models: seeds and models, without data tests."""
-    from warehouse.connection import connected
-    from warehouse.dbt_run import DbtProject
-
     seconds: dict[str, float] = {}
     parents: dict[str, frozenset[str]] = {}
     compiled: dict[str, str] = {}
@@ -114,8 +113,6 @@ def counted(folder: Path, month: Month) -> Counted:
 
 def scan_seconds(path: Path) -> float:
     """One full scan of samples: two sums and a maximum, the best of some."""
-    from warehouse.connection import connected
-
     took = []
     with connected(":memory:") as connection:
         for _ in range(SCANS):
@@ -136,8 +133,6 @@ def measure() -> list[Measurement]:
 
 
 def _month(folder: Path) -> list[Measurement]:
-    from warehouse.connection import connected
-
     folder.mkdir()
     month, fleet = Month(NODES), Month(NODES * CLUSTERS)
     ours = counted(folder, month)

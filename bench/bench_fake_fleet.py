@@ -27,6 +27,16 @@ from urllib.parse import urlencode
 import msgspec
 
 from bench.measurement import Measurement
+from fake_gpu.clock import epoch, fixed
+from fake_gpu.fleet.build import build_fleet, iter_pods
+from fake_gpu.prometheus.api import Api, ApiOptions
+from fake_gpu.prometheus.language import parse_selector
+from fake_gpu.prometheus.openmetrics import write_openmetrics
+from fake_gpu.prometheus.parameters import Parameters
+from fake_gpu.scenario.load import read_scenario
+from fake_gpu.scenario.seeds import Family
+from fake_gpu.serve import series_of, settle
+from ingestion.metric_catalogue import ALLOCATION_ENTRIES, allocation_queries
 
 GOAL = "simulated fleet"
 WORKLOADS = 20
@@ -71,8 +81,6 @@ def scenario(clusters: int, days: int, whole: int = 108, mig: int = 17, every: s
 
 def floor_seconds(pods: int) -> float:
     """Hashing and drawing alone, for as many pods."""
-    from fake_gpu.scenario.seeds import Family
-
     family = Family(1, "cluster", "namespace", "workload", "Job")
     began = time.process_time()
     for pod in range(pods):
@@ -85,9 +93,6 @@ def floor_seconds(pods: int) -> float:
 
 def played(clusters: int, days: int) -> Iterator[Measurement]:
     """All pods of a large fleet, and nothing kept of them."""
-    from fake_gpu.fleet.build import iter_pods
-    from fake_gpu.scenario.load import read_scenario
-
     read = read_scenario(scenario(clusters, days), "large", None)
     began = time.process_time()
     pods = sum(1 for _ in iter_pods(read))
@@ -105,14 +110,6 @@ def played(clusters: int, days: int) -> Iterator[Measurement]:
 
 def served(days: int) -> Iterator[Measurement]:
     """The allocation of a month of 3 x 40 nodes, asked as the pull asks for it, hour by hour."""
-    from fake_gpu.clock import epoch, fixed
-    from fake_gpu.fleet.build import build_fleet
-    from fake_gpu.prometheus.api import Api, ApiOptions
-    from fake_gpu.prometheus.parameters import Parameters
-    from fake_gpu.scenario.load import read_scenario
-    from fake_gpu.serve import series_of, settle
-    from ingestion.metric_catalogue import allocation_queries
-
     text = scenario(3, days, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "served", None))
     clock = fixed(epoch(fleet.ended_at + 3600))
@@ -149,14 +146,6 @@ def served(days: int) -> Iterator[Measurement]:
 
 def exported(hours: int) -> Iterator[Measurement]:
     """The same fleet's allocation as OpenMetrics, in which every sample has all its labels."""
-    from fake_gpu.clock import epoch, fixed
-    from fake_gpu.fleet.build import build_fleet
-    from fake_gpu.prometheus.language import parse_selector
-    from fake_gpu.prometheus.openmetrics import write_openmetrics
-    from fake_gpu.scenario.load import read_scenario
-    from fake_gpu.serve import series_of, settle
-    from ingestion.metric_catalogue import ALLOCATION_ENTRIES
-
     text = scenario(3, 1, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "exported", None))
     source = series_of(fleet, fixed(epoch(fleet.ended_at)))

@@ -26,6 +26,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench.measurement import Measurement
+from domain.clock import StoppedClock
+from domain.interval import Interval
+from ingestion.evidence.landing import Landing
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.query_runner import PullMemory
+from warehouse.manifest import Outcome, Sampling
+from warehouse.store import FolderStore
 
 GOAL = "demo month"
 DAYS, MONTH_DAYS = 3, 31
@@ -102,15 +110,6 @@ def _asked(
     home: Path, url: str, started: int, cluster_id: str, replica: str, sampled: str, scraped: str
 ) -> tuple[list[float], int]:
     """Ask for the days of a cluster: our seconds of each, and the bytes of all answers."""
-    from domain.clock import StoppedClock
-    from domain.interval import Interval
-    from ingestion.evidence.landing import Landing
-    from ingestion.settings import ClusterSource, Connection, ThanosSettings
-    from ingestion.thanos.pull import pull_hours
-    from ingestion.thanos.query_runner import PullMemory
-    from warehouse.manifest import Outcome, Sampling
-    from warehouse.store import FolderStore
-
     settings = ThanosSettings("hub", Connection(url), replica_labels=(replica,))
     source = ClusterSource(cluster_id, settings, Sampling(int(sampled), int(scraped)))
     landing, memory = Landing(FolderStore(home / "landing")), PullMemory()

@@ -29,8 +29,9 @@ from typing import Any
 
 from bench.aggregates import asked
 from bench.bench_facts import counted, peak_of_process_mib
-from bench.measurement import CannotMeasure, Measurement
+from bench.measurement import CannotMeasure, Measurement, peak_mib
 from bench.month_of_a_fleet import START, Month, create_lives
+from warehouse.connection import connected
 
 NODES = 25
 METRIC = "kube_pod_container_resource_requests"
@@ -41,8 +42,6 @@ ASK_SECONDS_LIMIT = 600
 
 def write_blocks(month: Month, folder: Path) -> int:
     """The requests' samples as Prometheus keeps them; how many GPU-seconds they stand for."""
-    from warehouse.connection import connected
-
     folder.mkdir()
     with connected(":memory:") as connection:
         create_lives(connection, month)
@@ -139,13 +138,6 @@ def bill(address: str, month: Month) -> float:
         time=at,
     )
     return sum(float(one["value"][1]) for one in tenants) * month.step
-
-
-def peak_mib(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise CannotMeasure("the system does not tell the memory of a process")
 
 
 def measure() -> list[Measurement]:

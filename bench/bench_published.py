@@ -21,6 +21,11 @@ from pathlib import Path
 from bench.bench_facts import counted, scan_seconds
 from bench.measurement import Measurement
 from bench.month_of_a_fleet import PERIOD, TENANTS, Month, create_lives, write_samples
+from warehouse.about import About
+from warehouse.connection import connect, connected
+from warehouse.home import Home
+from warehouse.publish import publish
+from warehouse.switch import switch_in
 
 WHOLE_NODES = 1250
 SMALL_NODES = 25
@@ -35,12 +40,6 @@ STATEMENT = """
 
 
 def measure() -> list[Measurement]:
-    from warehouse.about import About
-    from warehouse.connection import connect, connected
-    from warehouse.home import Home
-    from warehouse.publish import publish
-    from warehouse.switch import switch_in
-
     folder = Path(tempfile.mkdtemp(prefix="bench_published_"))
     try:
         with connected(":memory:") as connection:

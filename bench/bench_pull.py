@@ -26,13 +26,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench.large_window import SLOTS, pulled
 from bench.measurement import CannotMeasure, Measurement
-
-if TYPE_CHECKING:
-    from ingestion.thanos.thanos_client import Reply, ThanosClient
-    from warehouse.manifest import Attempt
+from domain.clock import SystemClock
+from domain.interval import HOUR, Interval
+from ingestion.evidence.landing import Landing
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.query_runner import PullMemory
+from ingestion.thanos.thanos_client import Reply, ThanosClient
+from warehouse.manifest import Attempt, Sampling
+from warehouse.store import FolderStore
 
 Form = tuple[str, dict[str, str]]
 REPEAT = 5
@@ -116,23 +121,12 @@ class Puller:
     """Asks one server for the hour again and again, each time into a landing of its own."""
 
     def __init__(self, url: str, folder: Path, step: int) -> None:
-        from ingestion.settings import ClusterSource, Connection, ThanosSettings
-        from ingestion.thanos.query_runner import PullMemory
-        from warehouse.manifest import Sampling
-
         settings = ThanosSettings("p", Connection(url))
         self.source = ClusterSource("c1", settings, Sampling(step, 30))
         self.home = folder / "home"
         self.memory = PullMemory()
 
     def pull(self, client: type[ThanosClient] | None = None, encoding: str = "") -> Attempt:
-        from domain.clock import SystemClock
-        from domain.interval import HOUR, Interval
-        from ingestion.evidence.landing import Landing
-        from ingestion.thanos.pull import pull_hours
-        from ingestion.thanos.thanos_client import ThanosClient
-        from warehouse.store import FolderStore
-
         shutil.rmtree(self.home, ignore_errors=True)
         started_at = datetime.fromtimestamp(START, UTC)
         with (client or ThanosClient)(
@@ -151,8 +145,6 @@ class Puller:
 
 def recorded(puller: Puller) -> tuple[list[Form], float]:
     """What is asked, so that curl can ask the same; and the MiB of the answers."""
-    from ingestion.thanos.thanos_client import ThanosClient
-
     forms: list[Form] = []
 
     class Recording(ThanosClient):
@@ -227,8 +219,6 @@ def _memory() -> Measurement:
 
 
 def _memory_of_a_day() -> Measurement:
-    from bench.large_window import SLOTS, pulled
-
     found = pulled()
     how = f"{SLOTS:,} pods at a time at 30 s, {found.mib} MiB of JSON in {found.answers} answers,"
     how += f" the largest of {found.largest_mib} MiB: the process's peak, libraries included"

@@ -24,13 +24,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from bench.measurement import CannotMeasure, Measurement
+import httpx
 
-if TYPE_CHECKING:
-    import httpx
+from bench.measurement import CannotMeasure, Measurement
+from domain.clock import StoppedClock
+from domain.interval import Interval
+from ingestion.evidence.landing import Landing
+from ingestion.rebuild import compact_settled
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.pull import pull_hours
+from ingestion.thanos.thanos_client import ThanosClient
+from warehouse.manifest import Sampling
+from warehouse.store import FolderStore
 
 START = 1_790_812_800  # 2026-10-01T00:00:00Z
 STEP = 300
@@ -126,17 +133,6 @@ def _sentinels(query: str, started: int, ended: int) -> Iterator[str]:
 
 def landed(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tuple[int, int, int]:
     """Pull day by day, put the days together: bytes of runs, bytes landed, samples counted."""
-    import httpx
-
-    from domain.clock import StoppedClock
-    from domain.interval import Interval
-    from ingestion.evidence.landing import Landing
-    from ingestion.rebuild import compact_settled
-    from ingestion.settings import ClusterSource, Connection, ThanosSettings
-    from ingestion.thanos.pull import pull_hours
-    from ingestion.thanos.thanos_client import ThanosClient
-    from warehouse.manifest import Sampling
-    from warehouse.store import FolderStore
 
     def say(request: httpx.Request) -> httpx.Response:
         body = answer(fleet, dict(parse_qsl(request.content.decode())), names)

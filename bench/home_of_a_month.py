@@ -17,7 +17,8 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from bench.month_of_a_fleet import (
     CLUSTER_ID,
@@ -43,9 +44,6 @@ from warehouse.manifest import (
     code_version_of_manifests,
 )
 from warehouse.raw_schema import PARQUET_TABLES
-
-if TYPE_CHECKING:
-    import duckdb
 
 DAY_SECONDS = 86_400
 SCRAPE_SECONDS = 30

@@ -26,6 +26,15 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qs
 
+from bench.measurement import peak_mib
+from domain.clock import StoppedClock
+from domain.interval import Interval
+from ingestion.evidence.landing import Landing
+from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.pull import pull_hours
+from warehouse.manifest import Sampling
+from warehouse.store import FolderStore
+
 HOURS = 24
 STEP = 30
 SLOTS = 1900  # pods at a time
@@ -122,15 +131,6 @@ def serve() -> None:
 
 
 def pull(url: str) -> None:
-    from bench.bench_promql import peak_mib
-    from domain.clock import StoppedClock
-    from domain.interval import Interval
-    from ingestion.evidence.landing import Landing
-    from ingestion.settings import ClusterSource, Connection, ThanosSettings
-    from ingestion.thanos.pull import pull_hours
-    from warehouse.manifest import Sampling
-    from warehouse.store import FolderStore
-
     source = ClusterSource("c1", ThanosSettings("p", Connection(url)), Sampling(STEP, STEP))
     began = datetime.fromtimestamp(STARTED, UTC)
     window = Interval(began, began + timedelta(hours=HOURS))

@@ -11,6 +11,7 @@ server that is not installed) is raised as `CannotMeasure`, and stands in the ta
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 Sense = Literal["at most", "at least"]
@@ -46,3 +47,11 @@ class Measurement:
             f"{self.goal} {self.what}: {self.value:.3g} {self.unit}, {self.sense} "
             f"{self.limit:g}: {verdict} ({self.how})"
         )
+
+
+def peak_mib(pid: int) -> float:
+    """The peak memory of a running process."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise CannotMeasure("/proc has no peak memory of the process")

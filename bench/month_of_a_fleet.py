@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, load_decisions
@@ -20,9 +21,6 @@ from warehouse.connection import connected
 from warehouse.device_tables import create_device_kinds
 from warehouse.raw_decisions import create_raw_decisions
 from warehouse.raw_schema import PARQUET_TABLES, create_table, create_view_of_files
-
-if TYPE_CHECKING:
-    import duckdb
 
 PERIOD = BillingPeriod("2026-10")
 START = int(PERIOD.started_at.timestamp())
