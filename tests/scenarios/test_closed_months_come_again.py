@@ -48,7 +48,7 @@ DERIVED = ("runs", "build", "published", "documents", "warehouse.duckdb")
 TOLD = (
     ("usage", "--period", "2026-10", "--json"),
     ("usage", "--period", "2026-10", "--by", "hour", "--csv"),
-    ("nodes", "--month", "2026-10", "--json"),
+    ("nodes", "--period", "2026-10", "--json"),
     ("gaps", "2026-10", "-o", "json"),
 )
 
@@ -308,7 +308,7 @@ def begun(told: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> OpenHom
 def test_without_a_time_the_newest_month_with_facts_is_told_and_named(
     begun: OpenHome, named: tuple[str, ...]
 ) -> None:
-    ran = run(begun, *(w for w in named if w not in ("--period", "--month", "2026-10")))
+    ran = run(begun, *(w for w in named if w not in ("--period", "2026-10")))
     words = "No period was named; this is 2026-10, the newest month with facts."
     assert words in ran.output
     found, expected = json.loads(ran.stdout), json.loads(run(begun, *named).stdout)

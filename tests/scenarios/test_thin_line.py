@@ -528,7 +528,7 @@ def test_an_hour_names_the_pods_that_made_its_maximum(told: DemoResult) -> None:
 
 
 def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: DemoResult) -> None:
-    ran = run(told, "nodes", "--month", "2026-10", "--csv")
+    ran = run(told, "nodes", "--period", "2026-10", "--csv")
     header, *rows = ran.stdout.splitlines()
     assert header.startswith("cluster_name,hour_started_at,measurement,node_name,gpu_count_max")
     counts = [tuple(row.split(",")[3:5]) for row in rows]
@@ -878,7 +878,7 @@ MONTH = ("--period", "2026-10")
         ("usage", (*MONTH, "--by", "hour", "--unit", "seconds")),
         ("usage", (*MONTH, "--by", "pod", "--tenant", "vision")),
         ("nodes", ("--hour", "2026-10-01T02")),
-        ("nodes", ("--month", "2026-10")),
+        ("nodes", ("--period", "2026-10")),
         ("inventory", ()),
         ("quota", ()),
         ("quota", MONTH),
@@ -947,7 +947,7 @@ def test_a_void_names_both_documents(told: DemoResult, tmp_path: Path) -> None:
 def answer_that_shows(told: DemoResult, pod: str) -> str:
     """The hash of a landed answer of Thanos in which a pod's samples are."""
     ran = run(told, "explain", "INV-000001", "--line", "2", "-o", "json")
-    [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Answers" in stop["title"]]
+    [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Responses" in stop["title"]]
     named = [row["sha256"] for row in answers["rows"] if "none" not in row.values()]
     bodies = {sha256: told.opened.landing.read_body(sha256) for sha256 in named}
     return next(s for s, body in bodies.items() if b'"matrix"' in body and pod.encode() in body)

@@ -84,6 +84,7 @@ def api_server(documents: dict[str, Any], folder: Path) -> Iterator[Path]:
             found = documents.get(urlsplit(self.path).path)
             body = json.dumps(found or {"reason": "NotFound"}).encode()
             self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
