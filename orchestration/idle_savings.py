@@ -20,8 +20,6 @@ from domain.billing_period import BillingPeriod
 from domain.interval import format_instant, parse_instant
 from idle_pruner.records import Record, Records, Stop
 from warehouse.home import Home
-from warehouse.reports.named_queries import ask, question
-from warehouse.reports.opened_facts import open_facts
 
 HourlyCosts = dict[str, tuple[Decimal, str]]  # by pod UID: amount and currency
 RECORDS = "idle-pruner.jsonl"
@@ -38,6 +36,10 @@ def hourly_costs(home: Home, stops: Iterable[Stop]) -> HourlyCosts:
     costs: HourlyCosts = {}
     if not periods or not home.warehouse_path.is_file():
         return costs
+    # The image of the pruner has no DuckDB, and no home to read costs from.
+    from warehouse.reports.named_queries import ask, question
+    from warehouse.reports.opened_facts import open_facts
+
     with open_facts(home) as facts:
         for period in (name for name in periods if name in facts.periods):
             answer = ask(facts, question("hourly-cost-of-pods"), {"period": period})

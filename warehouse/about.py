@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from warehouse.connection import connected
 from warehouse.content_hash import period_sha256, row_counts, table_sha256
 from warehouse.home import Home
 from warehouse.switched import switched_periods
-
-if TYPE_CHECKING:
-    import duckdb
 
 ESTIMATED, FINAL = "estimated", "final"
 

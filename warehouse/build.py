@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
@@ -29,9 +30,6 @@ from warehouse.raw_evidence import StoodOn, create_raw_evidence
 from warehouse.store import StoreUnusable
 from warehouse.switch import switch_in
 from warehouse.switched import Switched
-
-if TYPE_CHECKING:
-    import duckdb
 
 Progress = Callable[[int, int, str], None]
 

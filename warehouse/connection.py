@@ -9,19 +9,18 @@ Not here: the content (`warehouse.raw_schema`, `dbt/`), or the writer of a recor
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from domain.errors import CheckFailed, CouldNotLook
 from warehouse.file_lock import hold_lock
 from warehouse.home import Home
 from warehouse.store import StoreUnusable
-
-if TYPE_CHECKING:
-    import duckdb
 
 MEMORY_LIMIT = "620MB"
 """With the memory of Python and dbt, the refresh of a month of 3,400 GPUs stays below 1 GiB; larger
@@ -84,7 +83,6 @@ def connect(
     `outside_sql` is for connections that run SQL of a user: they can neither read nor write files
     of this machine, and cannot change that setting.
     """
-    import duckdb
 
     deadline = time.monotonic() + wait_seconds
     while True:
@@ -111,7 +109,6 @@ def connect(
 @contextmanager
 def connected(path: Path | str, *, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that is closed at the end, however the work ends."""
-    import duckdb
 
     connection = connect(path, read_only=read_only)
     try:
@@ -173,7 +170,6 @@ def settings() -> dict[str, str | int]:
 
 def thread_count() -> int:
     """Threads for one database: the machine's, up to the limit."""
-    import os
 
     return min(THREAD_LIMIT, os.cpu_count() or 1)
 

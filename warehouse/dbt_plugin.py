@@ -7,14 +7,10 @@ Not here: the functions (`warehouse.placement`), or the profile that names this 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import duckdb
 from dbt.adapters.duckdb.plugins import BasePlugin
 
 from warehouse.placement import register
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 class Plugin(BasePlugin):

@@ -142,7 +142,7 @@ class DbtProject:
 
 def _run_dbt(database: Path, *command: str) -> Any:
     """The outcome of one command of dbt; raises ModelFailed when it could not begin or go on."""
-    from dbt.cli.main import dbtRunner
+    from dbt.cli.main import dbtRunner  # 1.3 s, which commands that only read facts need not wait
 
     # dbt prints to stdout; its result and its log contain the same.
     with contextlib.redirect_stdout(io.StringIO()), _quiet_log():
@@ -197,7 +197,7 @@ def _quiet_log() -> Iterator[None]:
 
 def _let_go() -> None:
     """Close the database: the adapter would keep it open for the rest of the process."""
-    from dbt.adapters.duckdb.connections import DuckDBConnectionManager
+    from dbt.adapters.duckdb.connections import DuckDBConnectionManager  # as above
 
     manager: Any = DuckDBConnectionManager
     environment = manager._ENV  # None when dbt gave up before it opened anything

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from fractions import Fraction
 from math import lcm
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from domain.decisions import Decisions
 from domain.decisions.rows import PolicyName, TableName
@@ -35,9 +37,6 @@ from domain.gpu.cards import HowKnown, physical_cards
 from domain.interval import Interval
 from warehouse.project import seed_text
 from warehouse.raw_schema import create_table
-
-if TYPE_CHECKING:
-    import duckdb
 
 Row = Mapping[str, Any]
 NO_LABELS = "no labels"

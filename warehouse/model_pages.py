@@ -35,7 +35,7 @@ def write_model_pages(folder: Path, path: Path, database: Path, lineage: Lineage
 
     Compiling opens the database and reads nothing of it: any file of the models' database name.
     """
-    from dbt.cli.main import dbtRunner
+    from dbt.cli.main import dbtRunner  # 1.3 s, see `warehouse.dbt_run`
 
     manifest = parse_project(folder, database)
     flags = [*(flag for flag in FLAGS if flag != "--no-write-json"), "--write-json"]

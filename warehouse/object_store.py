@@ -14,11 +14,17 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
+from obstore.store import MemoryStore, from_url
+
 from domain.errors import WrongUse
 from warehouse.store import Keys, ObjectMissing, StoreUnusable, validate_key
 
 if TYPE_CHECKING:
-    from obstore import UpdateVersion
+    from obstore import UpdateVersion  # obstore has it in its type stubs only
+
+FAILURES = (BaseError, OSError)
 
 TRIES_LIMIT = 3
 """Of one request to the bucket; the store's own client waits between them."""
@@ -52,7 +58,6 @@ class ObjectStore:
     @classmethod
     def open(cls, url: str) -> ObjectStore:
         """Open by URL. Credentials come from the environment or the platform, never from it."""
-        from obstore.store import MemoryStore, from_url
 
         parts = urlsplit(url)
         shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
@@ -78,15 +83,13 @@ class ObjectStore:
         return self._location
 
     def create(self, key: str, body: bytes) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         validate_key(key)
         try:
             obstore.put(self._store, key, body, mode="create", use_multipart=False)
         except (AlreadyExistsError, PreconditionError):
             return False  # or our own first try, repeated by the client: the caller's bytes tell
-        except _failures() as cause:
+        except FAILURES as cause:
             return self._settled(key, body, cause)
         return True
 
@@ -94,7 +97,6 @@ class ObjectStore:
         return self._read(key)[0]
 
     def list(self, prefix: str) -> Keys:
-        import obstore
 
         if prefix:
             validate_key(prefix.rstrip("/") or "/")
@@ -103,25 +105,22 @@ class ObjectStore:
         try:
             pages = obstore.list(self._store, folder)
             keys = [meta["path"] for page in pages for meta in page]
-        except _failures() as cause:
+        except FAILURES as cause:
             raise self._unusable(f"list {prefix or 'everything'}", cause) from cause
         return sorted(key for key in keys if key.startswith(prefix))
 
     def exists(self, key: str) -> bool:
-        import obstore
 
         validate_key(key)
         try:
             obstore.head(self._store, key)
         except FileNotFoundError:
             return False
-        except _failures() as cause:
+        except FAILURES as cause:
             raise self._unusable(f"look for {key}", cause) from cause
         return True
 
     def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
 
         validate_key(key)
         if expected is None:
@@ -136,13 +135,12 @@ class ObjectStore:
             obstore.put(self._store, key, body, mode=version, use_multipart=False)
         except (AlreadyExistsError, PreconditionError, NotFoundError):
             return self._holds(key, body)
-        except _failures() as cause:
+        except FAILURES as cause:
             return self._settled(key, body, cause)
         return True
 
     def _read(self, key: str) -> tuple[bytes, UpdateVersion]:
         """The bytes, and the version that a swap must name."""
-        import obstore
 
         validate_key(key)
         try:
@@ -151,7 +149,7 @@ class ObjectStore:
             body = bytes(found.bytes())
         except FileNotFoundError:
             raise ObjectMissing(self.location, key) from None
-        except _failures() as cause:
+        except FAILURES as cause:
             raise self._unusable(f"read {key}", cause) from cause
         version: UpdateVersion = {}
         if meta["e_tag"] is not None:
@@ -180,9 +178,3 @@ class ObjectStore:
         return StoreUnusable(
             self.location, what, OSError(0, first_line[:200] or type(cause).__name__)
         )
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    from obstore.exceptions import BaseError
-
-    return (BaseError, OSError)

@@ -15,7 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+from duckdb.func import PythonUDFType
 
 from domain.gpu import Catalogue, parse_catalogue
 from domain.mig.geometry import Geometry, family_geometry
@@ -23,9 +27,6 @@ from domain.mig.packing import Packing, pack
 from domain.mig.placing import gpu_instances
 from domain.mig.profile import MigProfile, parse_profile
 from warehouse.project import seed_text
-
-if TYPE_CHECKING:
-    import duckdb
 
 FUNCTION = "place_slices"
 SLICE_LIMIT = 4096
@@ -156,8 +157,6 @@ def _shipped() -> Catalogue:
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the function known to a DuckDB database while it is open; a second time is no error."""
-    import duckdb
-    from duckdb.func import PythonUDFType
 
     known = connection.execute(
         "select 1 from duckdb_functions() where function_name = ?", [FUNCTION]
@@ -179,7 +178,6 @@ def _list_type(columns: Mapping[str, str]) -> str:
 def _place_many(geometries: Any, lists: Any) -> Any:
     """As many node classes as DuckDB hands over at once, in columns: rows would need ten times
     the memory."""
-    import pyarrow as pa
 
     columns: list[list[Any]] = [[] for _ in LEVEL]
     offsets = [0]

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from domain.errors import CouldNotLook
 
 _BLOCK = re.compile(r"{% docs (\w+) %}(.*?){% enddocs %}", re.DOTALL)
@@ -104,7 +106,6 @@ def _doc_blocks(project: Path) -> dict[str, str]:
 
 
 def _yaml(path: Path) -> Any:
-    import yaml
 
     # Ten times faster, where yaml was built with it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -23,7 +23,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from warehouse.about import About
 from warehouse.connection import connected, lock_warehouse, transaction
@@ -32,9 +33,6 @@ from warehouse.home import Home
 from warehouse.project import mart_descriptions
 from warehouse.readable_views import create_views
 from warehouse.switched import Switched, WarehouseLost, switched_periods
-
-if TYPE_CHECKING:
-    import duckdb
 
 STORAGE_VERSION = "v1.0.0"
 """Readable by every DuckDB since 1.0; analysts' tools are years behind the pipeline."""

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
 from domain.decisions.rows import PolicyName, Source, TableName
 from domain.interval import Interval
 from warehouse.raw_schema import create_table
-
-if TYPE_CHECKING:
-    import duckdb
 
 Row = Mapping[str, Any]
 

@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.decisions.rows import Source
@@ -31,9 +32,6 @@ from warehouse.raw_schema import (
     create_table,
     create_view_of_files,
 )
-
-if TYPE_CHECKING:
-    import duckdb
 
 LOOK_BACK = timedelta(days=35)
 """How far a complete list is looked for. A collector lists every hour; one that has not finished a

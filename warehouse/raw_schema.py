@@ -380,7 +380,7 @@ def insert_rows(
     rows: Iterable[Mapping[str, Any]],
 ) -> None:
     """Insert rows given as mappings; a missing column is an error, not a NULL."""
-    import pyarrow as pa
+    import pyarrow as pa  # the image of the portal has no pyarrow
 
     materialised = list(rows)
     if not materialised:
@@ -397,7 +397,7 @@ def insert_rows(
 
 
 def _arrow_type(kind: str) -> pa.DataType:
-    import pyarrow as pa
+    import pyarrow as pa  # as above
 
     return {
         "VARCHAR": pa.string(),

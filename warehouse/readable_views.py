@@ -12,10 +12,8 @@ cluster's ID is preceded by its name. Exact sums of hours are made of the tables
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import duckdb
+import duckdb
 
 SCHEMA = "readable"
 _HOURS = "cast({of} / 3600 as decimal(20, 6))"

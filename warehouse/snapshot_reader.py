@@ -12,17 +12,15 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import duckdb
 import msgspec
 
 from domain.errors import CouldNotLook
 from warehouse.connection import connect
 from warehouse.reports.opened_facts import Facts
 from warehouse.snapshots import FORMAT, INDEX
-
-if TYPE_CHECKING:
-    import duckdb
 
 PROVIDER = ""
 """The name of the provider's snapshot; no namespace is called so."""
@@ -115,7 +113,6 @@ class Snapshots:
 
         Raises SnapshotMissing, also for a tenant that does not exist, and StatementTooLong.
         """
-        import duckdb
 
         name = self.version(tenant)
         if not name:

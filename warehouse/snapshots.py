@@ -22,7 +22,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from domain.errors import CouldNotLook, LedgerError
 from domain.identity import sha256
@@ -33,9 +35,6 @@ from warehouse.home import Home
 from warehouse.raw_schema import insert_rows
 from warehouse.reports.opened_facts import FactsOfAnotherVersion
 from warehouse.store import UNREADABLE, make_folder, write_whole
-
-if TYPE_CHECKING:
-    import duckdb
 
 INDEX = "index.json"
 FORMAT = 6
@@ -372,7 +371,6 @@ def write_snapshots(
 
     Raises FactsOfAnotherVersion where the warehouse lacks a table or column that a page reads.
     """
-    import duckdb
 
     make_folder(home.snapshots)
     scratch = home.snapshots / ".scratch.duckdb"

@@ -140,7 +140,7 @@ def open_store(location: str | Path) -> Store:
     if isinstance(location, str) and location.startswith("file://"):
         return FolderStore(Path(location.removeprefix("file://")))
     if isinstance(location, str) and "://" in location:
-        from warehouse.object_store import ObjectStore
+        from warehouse.object_store import ObjectStore  # it imports this module
 
         return ObjectStore.open(location)
     return FolderStore(Path(location))

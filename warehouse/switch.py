@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from domain.billing_period import BillingPeriod
 from warehouse.connection import transaction, writing
 from warehouse.content_hash import columns_of_all
 from warehouse.home import Home
 from warehouse.switched import Switched, intact_periods, note, note_shape
-
-if TYPE_CHECKING:
-    import duckdb
 
 MARTS = "marts"
 UNFINISHED = "_of_two_versions"  # never seen outside the one transaction

@@ -15,16 +15,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from domain.errors import CheckFailed
 from warehouse.connection import connected
 from warehouse.content_hash import mart_names, period_sha256, row_counts
 from warehouse.home import Home
 from warehouse.store import reading, write_whole
-
-if TYPE_CHECKING:
-    import duckdb
 
 FILE = "switched.json"
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -38,7 +39,6 @@ class UnknownQuery(WrongUse):
     code = "READ-002"
 
     def __init__(self, name: str, known: list[str]) -> None:
-        from difflib import get_close_matches
 
         near = get_close_matches(name, known, n=3, cutoff=0.3)
         super().__init__(

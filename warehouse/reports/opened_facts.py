@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.errors import CouldNotLook
@@ -26,9 +28,6 @@ from warehouse.home import Home
 from warehouse.publish import MAIN, newest_version
 from warehouse.switch import MARTS
 from warehouse.switched import Switched, periods_in, switched_periods
-
-if TYPE_CHECKING:
-    import duckdb
 
 Row = dict[str, Any]
 
@@ -75,7 +74,6 @@ class Facts:
 
     def rows(self, statement: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
         """The rows of a query, as dictionaries, in its order; raises FactsOfAnotherVersion."""
-        import duckdb
 
         try:
             found = self.connection.execute(statement, dict(parameters or {}))
@@ -166,7 +164,6 @@ def _opened(
 
 def _copied(path: Path, noted: Mapping[str, Switched]) -> duckdb.DuckDBPyConnection | None:
     """The opened copy, if it has exactly the facts that were switched in."""
-    import duckdb
 
     connection = connect(path, read_only=True, outside_sql=True)
     try:
