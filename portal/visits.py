@@ -51,6 +51,7 @@ CALLERS_REMEMBERED = 10_000
 PARAMETER_BYTES_LIMIT = 512
 
 API = "/api/"
+ACCESS_TOKEN = "x-forwarded-access-token"
 ERROR_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
 _BEARER = re.compile(r"Bearer ([\x21-\x7e]{1,4096})", re.ASCII)
 
@@ -317,6 +318,9 @@ def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any
 def _caller(settings: Settings, request: Request) -> Caller:
     """The caller by a bearer token, else by a session; raises TokenNotValid."""
     headers = request.headers.getlist("authorization")
+    if not headers and not settings.has_login:
+        # OpenShift's proxies pass the token of a person so; no page of another site can send it.
+        headers = [f"Bearer {token}" for token in request.headers.getlist(ACCESS_TOKEN)]
     if headers:
         found = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
         caller = settings.authority.caller(found[1]) if found else None

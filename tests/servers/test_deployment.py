@@ -191,20 +191,6 @@ def test_what_no_policy_lets_through_is_denied(part: str) -> None:
             assert labels["app.kubernetes.io/name"] in selected, document["metadata"]["name"]
 
 
-def test_the_collectors_base_is_what_init_writes() -> None:
-    from ingestion.kubernetes.collector_manifests import CollectorPlace, collector_manifests
-
-    text = collector_manifests(CollectorPlace("CLUSTER-ID", "gpu-ledger-collector"))
-    assert (DEPLOY / "collector" / "collector.yaml").read_text(encoding="utf-8") == text
-
-
-def test_the_hubs_allowlist_is_what_init_writes() -> None:
-    from ingestion.acm import allowlist
-
-    path = DEPLOY / "overlays" / "acm-hub" / "allowlist.yaml"
-    assert path.read_text(encoding="utf-8") == allowlist()
-
-
 MAY = {
     ("gpu-ledger", "ledger"): set[tuple[str, str, str]](),
     ("gpu-ledger", "default"): set[tuple[str, str, str]](),

@@ -20,7 +20,7 @@ from portal import api
 from portal.charts import STATUS_COLOURS
 from portal.refusals import TooManyRequests
 from portal.site import PAGES
-from portal.tokens import FILE
+from portal.tokens import FILE, TokenFile
 from portal.visits import BURST_LIMIT, Limits
 from tests.portal_by_hand import HOSTILE, INVOICE, OTHER, OWN, Portal, marts_of, portal_at
 
@@ -451,3 +451,16 @@ def test_stops_and_their_savings_are_shown_to_their_tenant(tmp_path: Path) -> No
     everything = portal.get("/provider/returned", caller="provider").text
     assert "18.00 USD" in everything
     assert portal.get("/provider/returned").status_code == 404
+
+
+def test_a_login_proxy_passes_the_token_of_a_person(tmp_path: Path) -> None:
+    """Only where a proxy logs people in, and only if there is no Authorization beside it."""
+    portal = portal_at(tmp_path, authority=TokenFile(tmp_path / FILE))
+    passed = {"X-Forwarded-Access-Token": portal.tokens[OWN]}
+    assert portal.get(f"/tenants/{OWN}", caller="", headers=passed).status_code == 200
+    assert portal.get(f"/tenants/{OTHER}", caller="", headers=passed).status_code == 404
+    both = passed | {"Authorization": "Bearer nothing"}
+    assert portal.get(f"/tenants/{OWN}", caller="", headers=both).status_code == 401
+    with_login = portal_at(tmp_path / "login")
+    passed = {"X-Forwarded-Access-Token": with_login.tokens[OWN]}
+    assert with_login.get(f"/tenants/{OWN}", caller="", headers=passed).status_code == 303
