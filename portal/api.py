@@ -29,6 +29,7 @@ from warehouse.snapshot_reader import PROVIDER
 ROOT = "/api/v1"
 ROWS_LIMIT = 10_000
 """Of one response; `offset` requests those after them."""
+WEEK_HOURS = 7 * 24
 FORMATS = ("json", "csv")
 PAGED = ("format", "limit", "offset")
 TENANT, FLEET, PROGRAMME = "tenant", "fleet", "programme"
@@ -81,6 +82,10 @@ def _burn_rate(facts: Facts, visit: Visit, given: Parameters) -> Rows:
 def _pods(facts: Facts, visit: Visit, given: Parameters) -> Rows:
     month = _month(facts, visit, given)
     return month.pods(given.text("workload_kind"), given.text("workload_name"))
+
+
+def _instant(facts: Facts, given: Parameters) -> datetime:
+    return given.instant("at") or fleet.last_instant(facts, given.period(facts))
 
 
 def _hour(facts: Facts, given: Parameters) -> datetime:
@@ -233,6 +238,45 @@ TABLES: tuple[Table, ...] = (
         "What the installed cards did in the last counted hour.",
     ),
     Table(
+        "/fleet/capacity/hours",
+        FLEET,
+        fleet.CardHourRow,
+        lambda facts, visit, given: fleet.card_hours(facts, _hour(facts, given), WEEK_HOURS),
+        "Installed, running and held cards by class, of the seven days until an hour.",
+        ("period", "hour"),
+    ),
+    Table(
+        "/fleet/inventory",
+        PROGRAMME,
+        fleet.DeviceRow,
+        lambda facts, visit, given: fleet.devices(facts, _instant(facts, given)),
+        "Every card and MIG instance at an instant, and its holder.",
+        ("period", "at"),
+    ),
+    Table(
+        "/fleet/inventory/capacity",
+        PROGRAMME,
+        fleet.NodeCapacityRow,
+        lambda facts, visit, given: fleet.node_capacity(facts, _instant(facts, given)),
+        "Devices by node, class and shape at an instant, and the pods on them.",
+        ("period", "at"),
+    ),
+    Table(
+        "/fleet/inventory/cards",
+        PROGRAMME,
+        fleet.NodeCardsRow,
+        lambda facts, visit, given: fleet.node_cards(facts, _hour(facts, given)),
+        "What the cards of each node did in an hour.",
+        ("period", "hour"),
+    ),
+    Table(
+        "/fleet/differences",
+        FLEET,
+        fleet.DifferenceRow,
+        lambda facts, visit, given: fleet.differences(facts, given.period(facts)),
+        "Use that one source shows and the other does not confirm.",
+    ),
+    Table(
         "/fleet/idle",
         FLEET,
         fleet.IdleRow,
@@ -345,6 +389,7 @@ _PARAMETERS = {
     "from": "The first second, in UTC, such as 2026-10-09T14 or 2026-10-09T14:30:05.",
     "to": "The second after the last one.",
     "hour": "An hour, by its start, in UTC; the last counted one by default.",
+    "at": "An instant, in UTC; the last counted second by default.",
     "workload_kind": "Only pods of a workload of this kind.",
     "workload_name": "Only pods of the workload with this name.",
     "format": "json or csv.",

@@ -29,6 +29,7 @@ from domain.money import (
     round_lines_to_minor_units,
 )
 from warehouse.reports.opened_facts import Facts, Row
+from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
 from warehouse.reports.usage import Usage, outage_credits, rounded_costs
 from warehouse.reports.usage import usage as read_usage
 
@@ -472,8 +473,6 @@ class Consumption:
         return coverage(self.facts, self.period)
 
     def quotas(self) -> list[QuotaRow]:
-        from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
-
         newest = last_hour_of_quotas(self.facts)
         found = quotas_of_hour(self.facts, newest, self.tenant) if newest else []
         return [

@@ -6,6 +6,7 @@ Not here: one tenant's month (`portal.consumption`), or the counting itself (`db
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
 
@@ -14,8 +15,10 @@ import msgspec
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR
 from portal.consumption import ESTIMATED, FORECASTS, amount_text, hours_text, pct_text, periods
-from warehouse.reports import nodes
-from warehouse.reports.opened_facts import Facts
+from warehouse.reports import inventory, nodes
+from warehouse.reports.inventory import SECOND
+from warehouse.reports.opened_facts import Facts, Row
+from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
 
 
 class FleetHour(msgspec.Struct, kw_only=True):
@@ -111,6 +114,79 @@ class CapacityRow(msgspec.Struct, kw_only=True):
     unhealthy: str
     withdrawn: str
     unmeasured: str
+
+
+class CardHourRow(msgspec.Struct, kw_only=True):
+    """The cards of one class in one hour over all clusters, in cards."""
+
+    hour_started_at: datetime
+    gpu_class: str
+    installed: str
+    running: str
+    held: str
+
+
+class NodeCardsRow(msgspec.Struct, kw_only=True):
+    """What the cards of one node and class did in an hour, in cards."""
+
+    cluster_name: str
+    node_name: str
+    gpu_class: str
+    hour_started_at: datetime
+    installed: str
+    running: str
+    held: str
+    idle: str
+    unsold: str
+    unhealthy: str
+    withdrawn: str
+    unmeasured: str
+
+
+class DeviceRow(msgspec.Struct, kw_only=True):
+    """One card or MIG instance at an instant, and its holder; a number where it has no name."""
+
+    cluster_name: str
+    node_name: str
+    gpu_index: str
+    instance_id: str
+    device_uuid: str
+    device_name: str
+    gpu_class: str
+    mig_profile: str
+    device_count: int
+    seen_since: datetime
+    held_by: str
+    holder_known_by: str
+    how_known: str
+
+
+class NodeCapacityRow(msgspec.Struct, kw_only=True):
+    """The devices of one node, class and shape at an instant: how many, and the pods on them."""
+
+    cluster_name: str
+    node_name: str
+    gpu_class: str
+    mig_profile: str
+    device_capacity: int
+    device_allocatable: int
+    device_allocated: int
+    holders: list[str]
+
+
+class DifferenceRow(msgspec.Struct, kw_only=True):
+    """Use of one tenant and cluster that is not confirmed by both sources, in device-hours."""
+
+    tenant: str
+    cluster_name: str
+    method: str  # which source is billed, or disputed, or missing
+    reason: str
+    pods: int
+    lifecycle_hours: str
+    samples_hours: str
+    billed_hours: str
+    cost: str
+    currency: str
 
 
 class IdleRow(msgspec.Struct, kw_only=True):
@@ -239,6 +315,70 @@ _CAPACITY = """
     having sum(hours.installed_share_seconds) + sum(hours.running_share_seconds) > 0
     order by all
 """
+_CARD_HOURS = """
+    select
+        hour_started_at,
+        gpu_class,
+        share_denominator,
+        sum(installed_share_seconds) as installed,
+        sum(running_share_seconds) as running,
+        sum(held_share_seconds) as held
+    from fct_node_share_hours
+    where hour_started_at >= $from and hour_started_at <= $at and dimension = 'compute'
+    group by all
+    order by all
+"""
+_NODE_CARDS = """
+    with names as (
+        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    )
+
+    select
+        names.cluster_name,
+        hours.node_name,
+        hours.gpu_class,
+        hours.hour_started_at,
+        hours.share_denominator,
+        hours.installed_share_seconds as installed,
+        hours.running_share_seconds as running,
+        hours.held_share_seconds as held,
+        hours.idle_share_seconds as idle,
+        hours.unsold_share_seconds as unsold,
+        hours.unhealthy_share_seconds as unhealthy,
+        hours.withdrawn_share_seconds as withdrawn,
+        hours.unmeasured_share_seconds as unmeasured
+    from fct_node_share_hours as hours
+    inner join names on hours.cluster_id = names.cluster_id
+    where hours.hour_started_at = $at and hours.dimension = 'compute'
+    order by names.cluster_name, hours.node_name, hours.gpu_class
+"""
+# Time that a pod was held before its start is in the journal only, by definition.
+_DIFFERENCES = """
+    with names as (
+        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
+    )
+
+    select
+        hours.tenant,
+        names.cluster_name,
+        hours.method,
+        hours.method_reason as reason,
+        count(distinct hours.pod_uid) as pods,
+        sum(hours.lifecycle_seconds * hours.device_count) as lifecycle_seconds,
+        sum(hours.sampled_seconds * hours.device_count) as sampled_seconds,
+        sum(hours.billable_seconds * hours.device_count) as billable_seconds,
+        sum(hours.cost_nanos) as cost_nanos,
+        hours.currency
+    from fct_pod_hours as hours
+    inner join names on hours.cluster_id = names.cluster_id
+    where hours.billing_period = $period
+        and hours.method <> 'confirmed' and hours.method_reason <> 'held'
+    group by hours.tenant, names.cluster_name, hours.method, hours.method_reason, hours.currency
+    order by
+        list_position(['disputed', 'missing', 'samples_only', 'lifecycle_only'], hours.method),
+        billable_seconds desc,
+        hours.tenant, names.cluster_name, hours.method_reason
+"""
 _IDLE = """
     with names as (
         select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
@@ -353,19 +493,87 @@ def tenants(facts: Facts, period: BillingPeriod) -> list[TenantRow]:
 def capacity(facts: Facts, period: BillingPeriod) -> list[CapacityRow]:
     """The last counted hour of the month, by compute slots."""
     at = last_hour(facts, period)
-    terms = ("installed", "running", "held", "idle", "unsold", "unhealthy", "withdrawn")
     return [
         CapacityRow(
             cluster_name=row["cluster_name"],
             gpu_class=row["gpu_class"],
             hour_started_at=at,
-            **{
-                term: hours_text(Fraction(int(row[term]), int(row["share_denominator"])))
-                for term in (*terms, "unmeasured")
-            },
+            **_cards(row, CARD_TERMS),
         )
         for row in facts.rows(_CAPACITY, {"at": at})
     ]
+
+
+CARD_TERMS = (
+    "installed",
+    "running",
+    "held",
+    "idle",
+    "unsold",
+    "unhealthy",
+    "withdrawn",
+    "unmeasured",
+)
+"""What a card does in an hour; the terms after the first add up to it and the unmeasured time."""
+
+
+def card_hours(facts: Facts, at: datetime, hours: int) -> list[CardHourRow]:
+    """The hours until the one that starts at `at`, by class."""
+    rows = facts.rows(_CARD_HOURS, {"from": at - (hours - 1) * HOUR, "at": at})
+    return [
+        CardHourRow(
+            hour_started_at=row["hour_started_at"],
+            gpu_class=row["gpu_class"],
+            **_cards(row, ("installed", "running", "held")),
+        )
+        for row in rows
+    ]
+
+
+def node_cards(facts: Facts, at: datetime) -> list[NodeCardsRow]:
+    """Every node in the hour that starts at `at`."""
+    names = ("cluster_name", "node_name", "gpu_class", "hour_started_at")
+    return [
+        NodeCardsRow(**{name: row[name] for name in names}, **_cards(row, CARD_TERMS))
+        for row in facts.rows(_NODE_CARDS, {"at": at})
+    ]
+
+
+def devices(facts: Facts, at: datetime) -> list[DeviceRow]:
+    """Every card and MIG instance at an instant."""
+    names = DeviceRow.__struct_fields__
+    return [DeviceRow(**{n: row[n] for n in names}) for row in inventory.devices(facts, at)]
+
+
+def node_capacity(facts: Facts, at: datetime) -> list[NodeCapacityRow]:
+    names = NodeCapacityRow.__struct_fields__
+    return [NodeCapacityRow(**{n: row[n] for n in names}) for row in inventory.capacity(facts, at)]
+
+
+def last_instant(facts: Facts, period: BillingPeriod) -> datetime:
+    """The last counted second of the month: pods that ended with it are still there."""
+    return last_hour(facts, period) + HOUR - SECOND
+
+
+def differences(facts: Facts, period: BillingPeriod) -> list[DifferenceRow]:
+    """What the two sources do not confirm to each other; what blocks a close first."""
+    about = ("tenant", "cluster_name", "method", "reason", "pods", "currency")
+    return [
+        DifferenceRow(
+            **{name: row[name] for name in about},
+            lifecycle_hours=hours_text(int(row["lifecycle_seconds"])),
+            samples_hours=hours_text(int(row["sampled_seconds"])),
+            billed_hours=hours_text(int(row["billable_seconds"])),
+            cost=amount_text(int(row["cost_nanos"]), row["currency"]),
+        )
+        for row in facts.rows(_DIFFERENCES, {"period": period.name})
+    ]
+
+
+def _cards(row: Row, terms: Sequence[str]) -> dict[str, str]:
+    """Share-seconds of an hour as cards."""
+    denominator = int(row["share_denominator"])
+    return {term: hours_text(Fraction(int(row[term]), denominator)) for term in terms}
 
 
 def idle_pods(facts: Facts, period: BillingPeriod) -> list[IdleRow]:
@@ -402,8 +610,6 @@ def corrections(facts: Facts) -> list[CorrectionRow]:
 
 
 def quotas(facts: Facts) -> list[QuotaUseRow]:
-    from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
-
     newest = last_hour_of_quotas(facts)
     names = QuotaUseRow.__struct_fields__
     found = quotas_of_hour(facts, newest) if newest else []

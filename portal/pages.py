@@ -25,7 +25,7 @@ from domain.interval import Interval
 from portal import charts, consumption, fleet
 from portal.budgets import budget_steps
 from portal.consumption import Consumption
-from portal.refusals import PageNotFound, ParameterInvalid, not_one_of
+from portal.refusals import PageNotFound, not_one_of
 from portal.visits import Shown, Visit
 from warehouse.reports.opened_facts import Facts
 from warehouse.reports.usage import LABEL, kept_labels
@@ -140,10 +140,6 @@ def programme_page(visit: Visit) -> Response:
     given = visit.parameters("period", "hour")
     with visit.facts_of_fleet(programme=True) as facts:
         hour = given.hour("hour")
-        if hour is not None and (hour.minute or hour.second):
-            raise ParameterInvalid(
-                "hour", "hour is not the start of an hour", "Give an hour such as 2026-10-09T14"
-            )
         period = BillingPeriod.containing(hour) if hour else given.period(facts)
         at = hour or fleet.last_hour(facts, period)
         facts.require(period.interval)

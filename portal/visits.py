@@ -226,6 +226,15 @@ class Parameters:
         return period
 
     def hour(self, name: str) -> datetime | None:
+        """The start of an hour; None where it is not there."""
+        hour = self.instant(name)
+        if hour is not None and (hour.minute or hour.second):
+            raise ParameterInvalid(
+                name, f"{name} is not the start of an hour", "Give an hour such as 2026-10-09T14"
+            )
+        return hour
+
+    def instant(self, name: str) -> datetime | None:
         return self._instant(name) if self.text(name) else None
 
     def window(self) -> Interval | None:

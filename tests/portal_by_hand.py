@@ -4,7 +4,7 @@ Put here: the home, the callers, and requests.
 Not here: what is expected.
 
 The tenant `vision` has two pods of one card each for three hours of 2 USD, the last hour of which
-is not complete; one pod is idle in the last hour. `neighbour` has one pod.
+is not complete; one pod is idle in the last hour, of which no sample shows it. `neighbour` has one pod.
 """
 
 from __future__ import annotations
@@ -76,6 +76,10 @@ def pod_rows(
                 "state": "running",
                 "running_seconds": 3600,
                 "billable_seconds": 3600,
+                "lifecycle_seconds": 3600,
+                "sampled_seconds": 0 if n == 2 and uid == "b" else 3600,
+                "method": "disputed" if n == 2 and uid == "b" else "confirmed",
+                "method_reason": "absent" if n == 2 and uid == "b" else "agree",
                 "cost_nanos": cost,
             }
             for n in range(hours)
@@ -221,6 +225,29 @@ def fleet_rows() -> dict[str, list[dict[str, Any]]]:
                 "running_share_seconds": Decimal(3 * 7 * 3600),
                 "idle_share_seconds": Decimal(5 * 7 * 3600),
             }
+        ],
+        "fct_node_class_hours": [
+            at
+            | {
+                "node_name": "gpu-1",
+                "gpu_class": "H100-80GB",
+                "mig_profile": "whole",
+                "device_capacity": 8,
+                "device_allocatable": 8,
+            }
+        ],
+        "dim_devices": [
+            {
+                "cluster_id": "c1",
+                "node_name": "gpu-1",
+                "device_uuid": uuid,
+                "gpu_class": "H100-80GB",
+                "mig_profile": "whole",
+                "device_count": 1,
+                "how_known": "telemetry",
+                "last_seen_at": START + 3 * HOUR,
+            }
+            for uuid in ("GPU-a", "GPU-b", "GPU-n", "GPU-free")
         ],
         "rpt_ccsp_hours": [
             at

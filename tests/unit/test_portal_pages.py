@@ -119,6 +119,34 @@ def test_the_provider_sees_steps_capacity_and_every_tenant(portal: Portal) -> No
     assert [step["status"] for step in steps] == ["done", "blocked", "blocked", "waiting", "done"]
 
 
+def test_differences_between_the_sources_are_rows_of_the_provider(portal: Portal) -> None:
+    """One hour of pod `b` is in the journal, and no sample shows it."""
+    [row] = portal.get("/api/v1/fleet/differences", "provider").json()["rows"]
+    assert (row["tenant"], row["method"], row["reason"], row["pods"]) == (
+        OWN,
+        "disputed",
+        "absent",
+        1,
+    )
+    assert (row["lifecycle_hours"], row["samples_hours"], row["cost"]) == ("1.00", "0.00", "2.00")
+
+
+def test_the_inventory_names_each_card_and_its_holder(portal: Portal) -> None:
+    rows = portal.get("/api/v1/fleet/inventory", "programme").json()["rows"]
+    assert {row["device_uuid"]: row["held_by"] for row in rows} == {
+        "GPU-a": f"{OWN}/train-a",
+        "GPU-b": f"{OWN}/train-b",
+        "GPU-n": f"{OTHER}/train-n",
+        "GPU-free": "",
+    }
+    rows = portal.get("/api/v1/fleet/inventory?at=2026-10-01T03", "programme").json()["rows"]
+    assert rows == []  # each was seen for the last time at three
+    [capacity] = portal.get("/api/v1/fleet/inventory/capacity", "programme").json()["rows"]
+    assert (capacity["device_capacity"], capacity["device_allocated"]) == (8, 3)
+    [cards] = portal.get("/api/v1/fleet/inventory/cards", "programme").json()["rows"]
+    assert (cards["installed"], cards["running"], cards["idle"]) == ("8.00", "3.00", "5.00")
+
+
 def test_the_programme_owner_sees_an_hour_and_its_pods(portal: Portal) -> None:
     text = portal.get("/programme?hour=2026-10-01T02", "programme").text
     for shown in ("gpu-1", f"{OWN}/train-a", "by_devices", "02:00 UTC"):
