@@ -18,7 +18,7 @@ from starlette.responses import Response
 from domain.csv_text import csv_bytes
 from domain.identity import sha256, sha256_bytes
 from domain.interval import format_instant
-from portal import consumption, fleet, returned
+from portal import consumption, fleet, focus, returned
 from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
 from portal.refusals import DocumentNotInPlace, PageNotFound
@@ -29,7 +29,6 @@ from warehouse.snapshot_reader import PROVIDER
 ROOT = "/api/v1"
 ROWS_LIMIT = 10_000
 """Of one response; `offset` requests those after them."""
-WEEK_HOURS = 7 * 24
 FORMATS = ("json", "csv")
 PAGED = ("format", "limit", "offset")
 TENANT, FLEET, PROGRAMME = "tenant", "fleet", "programme"
@@ -91,6 +90,19 @@ def _instant(facts: Facts, given: Parameters) -> datetime:
 def _hour(facts: Facts, given: Parameters) -> datetime:
     period = given.period(facts)
     return given.hour("hour") or fleet.last_hour(facts, period)
+
+
+def _focus(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+    """The rows of the documents of the month; of a month without any, estimates."""
+    period = given.period(facts)
+    issued = consumption.focus_files(facts, period)
+    if not issued:
+        return focus.estimated_rows(Consumption(facts, visit.tenant, period))
+    return [
+        row
+        for name, digest in issued
+        for row in focus.issued_rows(issued_bytes(visit, period.name, name, digest))
+    ]
 
 
 TABLES: tuple[Table, ...] = (
@@ -179,6 +191,13 @@ TABLES: tuple[Table, ...] = (
         "Steps of budgets: whether each was reached, and notified.",
     ),
     Table(
+        "/tenants/{tenant}/focus",
+        TENANT,
+        focus.FocusRow,
+        _focus,
+        "Cost and usage in the FOCUS format: as issued, or estimated while no document is issued.",
+    ),
+    Table(
         "/tenants/{tenant}/quotas",
         TENANT,
         consumption.QuotaRow,
@@ -217,6 +236,20 @@ TABLES: tuple[Table, ...] = (
         ("period", "hour"),
     ),
     Table(
+        "/fleet/days",
+        PROGRAMME,
+        fleet.FleetDay,
+        lambda facts, visit, given: fleet.fleet_days(facts, given.period(facts)),
+        "The largest numbers of each day.",
+    ),
+    Table(
+        "/fleet/summary",
+        FLEET,
+        fleet.FleetSum,
+        lambda facts, visit, given: fleet.sums(facts, given.period(facts)),
+        "Cost, burn rate, forecast and idle cost of all tenants, by currency.",
+    ),
+    Table(
         "/fleet/tenants",
         FLEET,
         fleet.TenantRow,
@@ -241,7 +274,7 @@ TABLES: tuple[Table, ...] = (
         "/fleet/capacity/hours",
         FLEET,
         fleet.CardHourRow,
-        lambda facts, visit, given: fleet.card_hours(facts, _hour(facts, given), WEEK_HOURS),
+        lambda facts, visit, given: fleet.card_hours(facts, _hour(facts, given), fleet.WEEK_HOURS),
         "Installed, running and held cards by class, of the seven days until an hour.",
         ("period", "hour"),
     ),
@@ -480,6 +513,16 @@ def document_download(visit: Visit) -> Response:
     if found is None:
         raise PageNotFound()
     period, digest = found
+    body = issued_bytes(visit, period, name, digest)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Cache-Control": "private, no-store",
+    }
+    return Response(body, media_type="application/octet-stream", headers=headers)
+
+
+def issued_bytes(visit: Visit, period: str, name: str, digest: str) -> bytes:
+    """A file with the bytes that were issued; raises DocumentNotInPlace."""
     path = visit.settings.documents / period / "tenants" / visit.tenant / name
     try:
         body = path.read_bytes()
@@ -487,8 +530,4 @@ def document_download(visit: Visit) -> Response:
         body = b""
     if sha256_bytes(body) != digest:
         raise DocumentNotInPlace(period, name)
-    headers = {
-        "Content-Disposition": f'attachment; filename="{name}"',
-        "Cache-Control": "private, no-store",
-    }
-    return Response(body, media_type="application/octet-stream", headers=headers)
+    return body

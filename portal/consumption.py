@@ -522,6 +522,16 @@ def document_file(facts: Facts, number: str, name: str) -> tuple[str, str] | Non
     return (rows[0]["billing_period"], rows[0]["sha256"]) if rows else None
 
 
+def focus_files(facts: Facts, period: BillingPeriod) -> list[tuple[str, str]]:
+    """Name and SHA-256 of the FOCUS file of each document of the month."""
+    rows = facts.rows(
+        "select name, sha256 from document_files "
+        "where billing_period = $period and ends_with(name, '-focus.csv') order by number",
+        {"period": period.name},
+    )
+    return [(row["name"], row["sha256"]) for row in rows]
+
+
 def hours_text(seconds: int | Fraction) -> str:
     """Hours with two decimals, rounded half-even, as on an invoice."""
     scaled = Fraction(seconds) * 100

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
 
 import msgspec
@@ -19,6 +20,8 @@ from warehouse.reports import inventory, nodes
 from warehouse.reports.inventory import SECOND
 from warehouse.reports.opened_facts import Facts, Row
 from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
+
+WEEK_HOURS = 7 * 24
 
 
 class FleetHour(msgspec.Struct, kw_only=True):
@@ -98,6 +101,28 @@ class TenantRow(msgspec.Struct, kw_only=True):
     budget_used_pct: str
     forecast_of_budget_pct: str
     idle_cost: str
+
+
+class FleetSum(msgspec.Struct, kw_only=True):
+    """All tenants of one currency together: the sums of their rows."""
+
+    billing_period: str
+    currency: str
+    tenants: int
+    cost: str
+    burn_rate_per_hour: str
+    forecast: str
+    idle_cost: str
+
+
+class FleetDay(msgspec.Struct, kw_only=True):
+    """One day over all clusters: the largest numbers of its measured hours."""
+
+    usage_day: str
+    hours: int
+    active_worker_nodes_max: int
+    sum_of_node_max: int
+    simultaneous_max: int
 
 
 class CapacityRow(msgspec.Struct, kw_only=True):
@@ -245,6 +270,21 @@ class Step(msgspec.Struct, kw_only=True):
 
 
 _FLEET_HOUR = "select * from fct_fleet_hours where hour_started_at = $at"
+_FLEET_HOURS = """
+    select * from fct_fleet_hours where billing_period = $period order by hour_started_at
+"""
+_FLEET_DAYS = """
+    select
+        strftime(hour_started_at at time zone 'UTC', '%Y-%m-%d') as usage_day,
+        count(*) as hours,
+        max(active_worker_nodes_max) as active_worker_nodes_max,
+        max(sum_of_node_max) as sum_of_node_max,
+        max(simultaneous_max) as simultaneous_max
+    from fct_fleet_hours
+    where billing_period = $period
+    group by usage_day
+    order by usage_day
+"""
 _TENANTS = """
     with costs as (
         select tenant, currency, sum(device_seconds) as device_seconds,
@@ -434,6 +474,37 @@ def fleet_hour(facts: Facts, at: datetime) -> list[FleetHour]:
     ]
 
 
+def fleet_hours(facts: Facts, period: BillingPeriod) -> list[FleetHour]:
+    """Every measured hour of the month."""
+    names = FleetHour.__struct_fields__
+    return [
+        FleetHour(**{name: row[name] for name in names})
+        for row in facts.rows(_FLEET_HOURS, {"period": period.name})
+    ]
+
+
+def fleet_days(facts: Facts, period: BillingPeriod) -> list[FleetDay]:
+    return [FleetDay(**row) for row in facts.rows(_FLEET_DAYS, {"period": period.name})]
+
+
+def sums(facts: Facts, period: BillingPeriod) -> list[FleetSum]:
+    """One row per currency; a cost without a price is in none."""
+    found = tenants(facts, period)
+    return [
+        FleetSum(
+            billing_period=period.name,
+            currency=currency,
+            tenants=len(rows),
+            **{
+                name: str(sum((Decimal(getattr(row, name)) for row in rows), Decimal(0)))
+                for name in ("cost", "burn_rate_per_hour", "forecast", "idle_cost")
+            },
+        )
+        for currency in sorted({row.currency for row in found if row.currency})
+        if (rows := [row for row in found if row.currency == currency])
+    ]
+
+
 def cluster_hours(facts: Facts, at: datetime) -> list[ClusterHour]:
     names = ClusterHour.__struct_fields__
     return [
@@ -532,9 +603,14 @@ def card_hours(facts: Facts, at: datetime, hours: int) -> list[CardHourRow]:
 
 def node_cards(facts: Facts, at: datetime) -> list[NodeCardsRow]:
     """Every node in the hour that starts at `at`."""
-    names = ("cluster_name", "node_name", "gpu_class", "hour_started_at")
     return [
-        NodeCardsRow(**{name: row[name] for name in names}, **_cards(row, CARD_TERMS))
+        NodeCardsRow(
+            cluster_name=row["cluster_name"],
+            node_name=row["node_name"],
+            gpu_class=row["gpu_class"],
+            hour_started_at=row["hour_started_at"],
+            **_cards(row, CARD_TERMS),
+        )
         for row in facts.rows(_NODE_CARDS, {"at": at})
     ]
 

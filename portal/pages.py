@@ -9,7 +9,8 @@ from __future__ import annotations
 import calendar
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -21,20 +22,25 @@ import jinja2
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from domain.billing_period import BillingPeriod
-from domain.interval import Interval
+from domain.interval import HOUR, Interval, hour_of
 from portal import charts, consumption, fleet
 from portal.budgets import budget_steps
 from portal.consumption import Consumption
 from portal.refusals import PageNotFound, not_one_of
-from portal.visits import Shown, Visit
+from portal.visits import Parameters, Shown, Visit
+from warehouse.reports.inventory import SECOND
 from warehouse.reports.opened_facts import Facts
 from warehouse.reports.usage import LABEL, kept_labels
 
 STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".txt": "text/plain"}
 CLUSTERS_DRAWN = 24
 """Charts of hours on a page, each one request; the table beside them has every cluster."""
-WORKLOADS_SHOWN = 50
-"""Rows of a table on a page; the link below it has all of them."""
+FIRST_SHOWN, SHOWN, LONG_SHOWN = 15, 50, 200
+"""Rows of a table on a page; the links below it have all of them."""
+NODES_SHOWN = 50
+SIZES = {"wide": charts.WIDE, "narrow": charts.NARROW}
+STEP_JOBS = ("reconcile_hours", "pull_hours", "check_period", "close_period", "close_period")
+"""The job of Dagster for each step to close a month."""
 
 
 def tenant_page(visit: Visit) -> Response:
@@ -46,23 +52,24 @@ def tenant_page(visit: Visit) -> Response:
         label = given.text("label", labels[0] if labels else "")
         if label and label not in labels:
             raise not_one_of("label", labels)
-        summary = month.summary()
+        coverage = month.coverage()
         return page(
             visit,
             "tenant.html",
             title=visit.tenant,
-            summary=summary,
+            summary=month.summary(),
             period=period,
             periods=consumption.periods(facts),
             days=month.days(),
             workloads=month.workloads(),
-            shown=WORKLOADS_SHOWN,
+            first=FIRST_SHOWN,
+            shown=LONG_SHOWN,
             class_days=month.usage("day,class"),
             labels=labels,
             label=label,
             by_label=month.usage(f"{LABEL}{label}") if label else [],
-            coverage=month.coverage(),
-            gaps=[row for row in month.coverage() if row.status in ("missing", "degraded")],
+            coverage=coverage,
+            gaps=[row for row in coverage if row.status in ("missing", "degraded")],
             documents=consumption.documents(facts),
             quotas=month.quotas(),
             budget_steps=budget_steps(facts, period),
@@ -82,7 +89,7 @@ def workload_page(visit: Visit) -> Response:
             title=f"{kind} {name}",
             period=period,
             pods=month.pods(kind, name),
-            shown=WORKLOADS_SHOWN * 4,
+            shown=LONG_SHOWN,
             query=urlencode({"period": period.name, "workload_kind": kind, "workload_name": name}),
             api=f"/api/v1/tenants/{visit.tenant}",
             tenant=visit.tenant,
@@ -90,7 +97,7 @@ def workload_page(visit: Visit) -> Response:
 
 
 def cost_chart(visit: Visit) -> Response:
-    given = visit.parameters("period")
+    given = visit.parameters("period", "size")
     with visit.facts_of_tenant() as facts:
         period = given.period(facts)
         month = Consumption(facts, visit.tenant, period)
@@ -118,12 +125,13 @@ def cost_chart(visit: Visit) -> Response:
             totals,
             Decimal(summary.budget) if summary.budget else None,
             forecast,
+            _width(given),
         )
     )
 
 
 def hours_chart(visit: Visit) -> Response:
-    given = visit.parameters("period")
+    given = visit.parameters("period", "size")
     with visit.facts_of_tenant() as facts:
         period = given.period(facts)
         rows = Consumption(facts, visit.tenant, period).usage("day,class")
@@ -133,7 +141,7 @@ def hours_chart(visit: Visit) -> Response:
         before = series[str(row.gpu_class)].get(day, Decimal(0))
         series[str(row.gpu_class)][day] = before + Decimal(row.gpu_hours)
     title = f"GPU-hours of {visit.tenant} per day in {period}, by class"
-    return _image(charts.stacked_chart(title, "GPU-hours", _days_in(period), series))
+    return _image(charts.stacked_chart(title, "GPU-hours", _days_in(period), series, _width(given)))
 
 
 def programme_page(visit: Visit) -> Response:
@@ -141,8 +149,8 @@ def programme_page(visit: Visit) -> Response:
     with visit.facts_of_fleet(programme=True) as facts:
         hour = given.hour("hour")
         period = BillingPeriod.containing(hour) if hour else given.period(facts)
-        at = hour or fleet.last_hour(facts, period)
         facts.require(period.interval)
+        at = hour or fleet.last_hour(facts, period)
         return page(
             visit,
             "programme.html",
@@ -150,11 +158,30 @@ def programme_page(visit: Visit) -> Response:
             period=period,
             periods=consumption.periods(facts),
             at=at,
+            one_hour=HOUR,
             fleet=fleet.fleet_hour(facts, at),
+            days=fleet.fleet_days(facts, period),
             clusters=fleet.cluster_hours(facts, at),
             nodes=fleet.node_hours(facts, at),
+            shown=LONG_SHOWN,
             query=urlencode({"period": period.name, "hour": at.strftime("%Y-%m-%dT%H")}),
         )
+
+
+def gpus_chart(visit: Visit) -> Response:
+    given = visit.parameters("period", "size")
+    with visit.facts_of_fleet(programme=True) as facts:
+        period = given.period(facts)
+        rows = fleet.fleet_hours(facts, period)
+    hours = {
+        _hour_number(period.started_at, row.hour_started_at): Decimal(row.sum_of_node_max)
+        for row in rows
+    }
+    days = _days_in(period)
+    labels = {24 * day + 12: str(day + 1) for day in range(0, days, 5)}
+    title = f"GPUs in use in each hour of {period}, sum of the maxima of the nodes"
+    series = {"Sum of the maxima of the nodes": hours}
+    return _image(charts.stacked_chart(title, "GPUs", 24 * days, series, _width(given), labels))
 
 
 def provider_page(visit: Visit) -> Response:
@@ -162,6 +189,9 @@ def provider_page(visit: Visit) -> Response:
     with visit.facts_of_fleet() as facts:
         period = given.period(facts)
         [about] = [one for one in consumption.periods(facts) if one.billing_period == period.name]
+        at = fleet.last_hour(facts, period)
+        capacity, coverage = fleet.capacity(facts, period), consumption.coverage(facts, period)
+        measured = _measured(coverage)
         return page(
             visit,
             "provider.html",
@@ -169,24 +199,55 @@ def provider_page(visit: Visit) -> Response:
             about=about,
             period=period,
             periods=consumption.periods(facts),
+            at=at,
             steps=fleet.steps(facts, period),
+            dagster_url=visit.settings.dagster_url,
+            jobs=STEP_JOBS,
             findings=fleet.findings(facts, period),
+            sums=fleet.sums(facts, period),
             tenants=fleet.tenants(facts, period),
             known=set(visit.known_tenants),
-            capacity=fleet.capacity(facts, period),
-            coverage=consumption.coverage(facts, period),
-            measured=(measured := _measured(facts, period)),
+            capacity=capacity,
+            cards=_Cards.of(capacity),
+            card_hours=fleet.card_hours(facts, at, fleet.WEEK_HOURS),
+            coverage=coverage,
+            measured=measured,
             drawn=_worst_clusters(measured)[:CLUSTERS_DRAWN],
+            differences=fleet.differences(facts, period),
             idle=fleet.idle_pods(facts, period),
-            shown=WORKLOADS_SHOWN,
+            shown=SHOWN,
+            long=LONG_SHOWN,
             corrections=fleet.corrections(facts),
             quotas=fleet.quotas(facts),
             budget_steps=budget_steps(facts, period),
         )
 
 
+def cards_chart(visit: Visit) -> Response:
+    given = visit.parameters("period", "size")
+    with visit.facts_of_fleet() as facts:
+        at = fleet.last_hour(facts, given.period(facts))
+        rows = fleet.card_hours(facts, at, fleet.WEEK_HOURS)
+    first = at - (fleet.WEEK_HOURS - 1) * HOUR
+    series: defaultdict[str, defaultdict[int, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    installed: defaultdict[int, Decimal] = defaultdict(Decimal)
+    for row in rows:
+        number = _hour_number(first, row.hour_started_at)
+        series[row.gpu_class][number] += Decimal(row.running) + Decimal(row.held)
+        installed[number] += Decimal(row.installed)
+    labels = {
+        number: (first + number * HOUR).strftime("%d %b")
+        for number in range(12, fleet.WEEK_HOURS, 48)
+    }
+    title = f"Cards in use in the seven days until {_at(at + HOUR)}, by class"
+    limit = max(installed.values(), default=None)
+    return _image(
+        charts.stacked_chart(title, "Cards", fleet.WEEK_HOURS, series, _width(given), labels, limit)
+    )
+
+
 def coverage_chart(visit: Visit) -> Response:
-    given = visit.parameters("period", "cluster")
+    given = visit.parameters("period", "cluster", "size")
     with visit.facts_of_fleet() as facts:
         period = given.period(facts)
         cluster = given.text("cluster")
@@ -199,36 +260,198 @@ def coverage_chart(visit: Visit) -> Response:
         for hour in Interval(row.started_at, row.ended_at).hours():
             statuses[hour.day, hour.hour] = row.status  # of two sources the worse one
     title = f"Hours of {cluster} in {period} by status, the worse of its sources"
-    return _image(charts.hour_chart(title, _days_in(period), statuses))
+    return _image(charts.hour_chart(title, _days_in(period), statuses, _width(given)))
+
+
+def map_page(visit: Visit) -> Response:
+    given = visit.parameters("period", "cluster", "at", "node", "offset")
+    with visit.facts_of_fleet() as facts:
+        at = given.instant("at") or fleet.last_instant(facts, given.period(facts))
+        hour, node = hour_of(at), given.text("node")
+        facts.require(Interval(at, at + SECOND))
+        every = fleet.node_cards(facts, hour)
+        clusters = sorted({row.cluster_name for row in every})
+        cluster = given.text("cluster", clusters[0] if clusters else "")
+        rows = [
+            row
+            for row in every
+            if row.cluster_name == cluster
+            and node in row.node_name
+            and any(Decimal(getattr(row, term)) for term in fleet.CARD_TERMS)
+        ]
+        offset = given.number("offset", 0, max(len(rows) - 1, 0))
+        shown = rows[offset : offset + NODES_SHOWN]
+        devices = _devices(facts, at, shown)
+
+    def query_from(start: int) -> str | None:
+        values = {"cluster": cluster, "at": at.strftime("%Y-%m-%dT%H:%M:%S"), "node": node}
+        return urlencode(values | {"offset": start}) if 0 <= start < len(rows) else None
+
+    return page(
+        visit,
+        "map.html",
+        title="Nodes, cards and their holders",
+        clusters=clusters,
+        cluster=cluster,
+        node=node,
+        at=at,
+        hour=hour,
+        nodes=shown,
+        total=len({row.node_name for row in rows}),
+        rows_total=len(rows),
+        cards=_Cards.of(rows),
+        chart={"cluster": cluster, "hour": hour.strftime("%Y-%m-%dT%H"), "node": node},
+        devices=devices,
+        offset=offset,
+        previous=query_from(max(offset - NODES_SHOWN, 0)) if offset else None,
+        following=query_from(offset + NODES_SHOWN),
+    )
+
+
+def nodes_chart(visit: Visit) -> Response:
+    given = visit.parameters("hour", "cluster", "node", "size")
+    with visit.facts_of_fleet() as facts:
+        hour = given.hour("hour") or fleet.last_hour(facts, facts.newest)
+        rows = fleet.node_cards(facts, hour)
+    cluster, part = given.text("cluster"), given.text("node")
+    cards: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for row in rows:
+        if row.cluster_name == cluster and part in row.node_name:
+            for term in charts.CARD_COLOURS:
+                cards[row.node_name][term] += Decimal(getattr(row, term))
+    if not cards:
+        raise PageNotFound()
+    title = f"Cards of {len(cards)} nodes of {cluster} in the hour from {_at(hour)}"
+    bars = [charts.NodeBar(name, terms) for name, terms in cards.items()]
+    return _image(charts.node_chart(title, bars, _width(given)))
 
 
 def front_page(visit: Visit) -> Response:
-    """Leads to the only page that the caller may see, or lists them."""
+    """Leads to the only page that the caller may see, or lists the tenants."""
     visit.parameters()
     tenants = visit.caller.tenants_among(visit.known_tenants)
+    places = _places(visit)
+    addresses = [*(place.address for place in places), *(f"/tenants/{name}" for name in tenants)]
+    if len(addresses) == 1:
+        return RedirectResponse(addresses[0], 303)
+    return page(visit, "front.html", title="GPU consumption", tenants=tenants)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A page that a caller may see, beside those of tenants."""
+
+    name: str
+    address: str
+
+
+def _places(visit: Visit) -> list[Place]:
     places = []
     if visit.caller.is_provider():
-        places.append(("All tenants", "/provider"))
+        places += [
+            Place("All tenants", "/provider"),
+            Place("Nodes and cards", "/provider/map"),
+            Place("Health", "/provider/health"),
+            Place("Returned GPUs", "/provider/returned"),
+        ]
     if visit.caller.is_programme():
-        places.append(("Active worker nodes and GPUs", "/programme"))
-    places += [(tenant, f"/tenants/{tenant}") for tenant in tenants]
-    if len(places) == 1:
-        return RedirectResponse(places[0][1], 303)
-    return page(visit, "front.html", title="GPU consumption", places=places)
+        places.append(Place("Active worker nodes and GPUs", "/programme"))
+    return places
+
+
+@dataclass(frozen=True, slots=True)
+class _Cards:
+    """Sums of cards of an hour, as text."""
+
+    installed: str
+    used: str
+    unusable: str
+    used_pct: str  # empty where no card is installed
+
+    @classmethod
+    def of(cls, rows: Sequence[fleet.CapacityRow | fleet.NodeCardsRow]) -> _Cards:
+        def total(*terms: str) -> Decimal:
+            values = (Decimal(getattr(row, term)) for row in rows for term in terms)
+            return sum(values, Decimal(0))
+
+        installed, used = total("installed"), total("running", "held")
+        pct = f"{used * 100 / installed:.1f}" if installed else ""
+        return cls(str(installed), str(used), str(total("unhealthy", "withdrawn")), pct)
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A card, a MIG instance, or a number of devices, and its holder, as a line of the map."""
+
+    name: str
+    holder: str
+    state: str  # used, free or unknown
+
+
+def _devices(
+    facts: Facts, at: datetime, shown: Sequence[fleet.NodeCardsRow]
+) -> Mapping[tuple[str, str], list[_Device]]:
+    """The devices of these nodes, under node and class. A device of a class that has no row of its
+    own stands in the first row of its node."""
+    classes: defaultdict[str, list[str]] = defaultdict(list)
+    for row in shown:
+        classes[row.node_name].append(row.gpu_class)
+    capacity = {
+        (row.node_name, row.gpu_class, row.mig_profile): row
+        for row in fleet.node_capacity(facts, at)
+    }
+    found: defaultdict[tuple[str, str], list[_Device]] = defaultdict(list)
+    of_shape: defaultdict[tuple[str, str, str], list[fleet.DeviceRow]] = defaultdict(list)
+    for device in fleet.devices(facts, at):
+        if device.node_name in classes:
+            of_shape[device.node_name, device.gpu_class, device.mig_profile].append(device)
+    for (node, gpu_class, profile), devices in of_shape.items():
+        held = capacity.get((node, gpu_class, profile))
+        attributed = sum(1 for one in devices if one.held_by)
+        is_certain = held is None or held.device_allocated <= attributed
+        place = (node, gpu_class if gpu_class in classes[node] else classes[node][0])
+        for device in devices:
+            if device.held_by:
+                holder, state = device.held_by, "used"
+            elif device.device_count != 1 or not (device.device_uuid or device.device_name):
+                holders = ", ".join(held.holders) if held else ""
+                holder, state = (f"in use: {holders}", "used") if holders else ("free", "free")
+            else:
+                holder, state = ("free", "free") if is_certain else ("in use or free", "unknown")
+            found[place].append(_Device(_device_name(device), holder, state))
+    return found
+
+
+def _device_name(device: fleet.DeviceRow) -> str:
+    shape = "" if device.mig_profile in ("", "whole") else f" {device.mig_profile}"
+    if device.device_name:
+        return f"{device.device_name}{shape}"
+    if device.gpu_index or device.device_uuid:
+        instance = f"/{device.instance_id}" if device.instance_id else ""
+        return f"{device.gpu_index or device.device_uuid}{instance}{shape}"
+    return f"{device.device_count} ×{shape or ' whole card'}"
 
 
 def page(visit: Visit, template: str, **values: Any) -> Response:
     return HTMLResponse(
         _templates()
         .get_template(template)
-        .render(static=static_names(), session=visit.settings.has_login, **values)
+        .render(
+            static=static_names(),
+            session=visit.settings.has_login,
+            places=_places(visit),
+            path=visit.request.url.path,
+            **values,
+        )
     )
 
 
 def plain_page(template: str, status: int = 200, **values: Any) -> Response:
     """A page for nobody in particular: the login form and errors."""
     text = (
-        _templates().get_template(template).render(static=static_names(), session=False, **values)
+        _templates()
+        .get_template(template)
+        .render(static=static_names(), session=False, places=(), path="", **values)
     )
     return HTMLResponse(text, status)
 
@@ -267,12 +490,21 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"at": _at, "money": _money, "number": _number}
+    environment.filters |= {
+        "at": _at,
+        "at_second": _at_second,
+        "money": _money,
+        "number": _number,
+    }
     return environment
 
 
 def _at(value: datetime | None) -> str:
     return value.strftime("%d %b %Y %H:%M UTC") if value else "–"
+
+
+def _at_second(value: datetime) -> str:
+    return value.strftime("%d %b %Y %H:%M:%S UTC")
 
 
 def _money(text: str, currency: str) -> str:
@@ -294,12 +526,21 @@ def _counted_days(period: BillingPeriod, counted_until: datetime) -> int:
     return max(0, min(_days_in(period), -int(-seconds // 86400)))
 
 
-def _measured(facts: Facts, period: BillingPeriod) -> list[dict[str, Any]]:
+def _hour_number(first: datetime, hour: datetime) -> int:
+    """The first hour is 1."""
+    return (hour - first) // HOUR + 1
+
+
+def _width(given: Parameters) -> int:
+    return SIZES[given.choice("size", tuple(SIZES))]
+
+
+def _measured(coverage: Sequence[consumption.CoverageRow]) -> list[dict[str, Any]]:
     """Hours by cluster, source and status: one row per cluster and source."""
     found: defaultdict[tuple[str, str], defaultdict[str, int]] = defaultdict(
         lambda: defaultdict(int)
     )
-    for row in consumption.coverage(facts, period):
+    for row in coverage:
         found[row.cluster_name, row.source][row.status] += row.hours
     return [
         {"cluster_name": cluster, "source": source, "hours": dict(hours)}

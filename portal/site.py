@@ -55,7 +55,11 @@ PAGES: Mapping[str, Handler] = {
     "/provider/returned": returned.provider_page,
     "/provider/charts/hours.svg": pages.coverage_chart,
     "/provider/health": health.provider_health_page,
+    "/provider/charts/cards.svg": pages.cards_chart,
+    "/provider/charts/nodes.svg": pages.nodes_chart,
+    "/provider/map": pages.map_page,
     "/programme": pages.programme_page,
+    "/programme/charts/gpus.svg": pages.gpus_chart,
 }
 
 

@@ -104,6 +104,7 @@ class Settings:
     clock: Clock
     has_login: bool  # whether a form begins sessions; else a proxy sends the bearer token
     is_tls: bool
+    dagster_url: str = ""  # of the pages that the provider's steps link to
     sessions: Sessions = field(default_factory=Sessions)
     limits: Limits = field(default_factory=Limits)
 

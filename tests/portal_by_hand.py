@@ -4,7 +4,8 @@ Put here: the home, the callers, and requests.
 Not here: what is expected.
 
 The tenant `vision` has two pods of one card each for three hours of 2 USD, the last hour of which
-is not complete; one pod is idle in the last hour, of which no sample shows it. `neighbour` has one pod.
+is not complete; one pod is idle in the last hour, and no sample shows it there.
+`neighbour` has one pod.
 """
 
 from __future__ import annotations

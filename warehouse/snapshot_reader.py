@@ -33,8 +33,8 @@ OPEN_LIMIT = 16
 """Files that stay open for the next request; opening one takes 40 ms, and it holds about 10 MB."""
 
 
-OF_ALL_CLUSTERS = ("document_files", "documents", "fct_forecasts", "stops")
-"""Tables of a tenant's snapshot whose rows cannot be divided by clusters."""
+OF_NO_CLUSTER = ("dim_tenants", "periods")
+"""Tables without a cluster that a reader of some clusters sees as they are."""
 
 OF_OTHER_TABLES = {
     "fct_workload_periods": """
@@ -175,8 +175,8 @@ class Snapshots:
 def _restrict(cursor: duckdb.DuckDBPyConnection, clusters: Collection[str]) -> tuple[str, ...]:
     """Hide the rows of other clusters from a cursor; the names of the clusters that have any.
 
-    Views of the cursor's own take the places of the tables. A forecast and a document are of all
-    clusters together: where one cluster is left out, there are none.
+    Views of the cursor's own take the places of the tables. Forecasts, budgets and documents are of
+    all clusters together: where one cluster is left out, there are none.
     """
     [(database,)] = cursor.execute("select current_database()").fetchall()
     cursor.execute("create temp table visible as select unnest($1) as cluster_id", [list(clusters)])
@@ -194,9 +194,9 @@ def _restrict(cursor: duckdb.DuckDBPyConnection, clusters: Collection[str]) -> t
     for table, has_cluster in tables:
         # A view of this name in the temporary schema: the table itself needs its whole name.
         source = f'from "{database}".main.{table}'
-        if table in OF_ALL_CLUSTERS:
-            source += " where false"
-        elif has_cluster:
+        if has_cluster:
             source += " where cluster_id in (from visible)"
+        elif table not in OF_NO_CLUSTER:
+            source += " where false"
         cursor.execute(f"create temp view {table} as {OF_OTHER_TABLES.get(table, source)}")
     return tuple(name for [name] in hidden)

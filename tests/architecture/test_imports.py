@@ -36,7 +36,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "fake_gpu.cluster": frozenset({"domain", "clients", "fake_gpu"}),
     "fake_gpu.truth": frozenset(),
     "amd_exporter": frozenset(),
-    "portal": frozenset({"domain", "clients", "warehouse"}),
+    "portal": frozenset({"domain", "clients", "warehouse", "billing"}),
     "orchestration": frozenset(PACKAGES) - {"orchestration", "amd_exporter"},
 }
 

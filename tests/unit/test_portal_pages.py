@@ -149,7 +149,7 @@ def test_the_inventory_names_each_card_and_its_holder(portal: Portal) -> None:
 
 def test_the_programme_owner_sees_an_hour_and_its_pods(portal: Portal) -> None:
     text = portal.get("/programme?hour=2026-10-01T02", "programme").text
-    for shown in ("gpu-1", f"{OWN}/train-a", "by_devices", "02:00 UTC"):
+    for shown in ("gpu-1", f"{OWN}/train-a", "by devices", "02:00 UTC"):
         assert shown in text, shown
     month = portal.get("/api/v1/fleet/hours?format=csv", "programme")
     assert month.text.splitlines()[1].startswith("east,2026-10-01T02:00:00Z,measured,gpu-1,3,3")
@@ -355,12 +355,13 @@ def test_each_hour_of_a_cluster_has_the_worse_status_of_its_sources(tmp_path: Pa
         row["outcome"] = "ok" if row["source"] == "kubernetes" else row["outcome"]
     portal = portal_at(tmp_path, marts)
     chart = portal.get("/provider/charts/hours.svg?cluster=east", "provider")
-    cells = re.findall(r'y="([\d.]+)" width="16.0" height="([\d.]+)" fill="(#\w+)"', chart.text)
-    hour = (300 - 36 - 34) / 24
+    cells = re.findall(r'y="([\d.]+)" width="16.\d" height="([\d.]+)" fill="(#\w+)"', chart.text)
+    top = 48  # below one line of the legend
+    hour = (300 - top - 34) / 24
     assert [(float(y), float(height), colour) for y, height, colour in cells] == [
-        (36.0, pytest.approx(2 * hour, abs=0.1), STATUS_COLOURS["complete"]),
+        (top, pytest.approx(2 * hour, abs=0.1), STATUS_COLOURS["complete"]),
         (
-            pytest.approx(36 + 2 * hour, abs=0.1),
+            pytest.approx(top + 2 * hour, abs=0.1),
             pytest.approx(hour, abs=0.1),
             STATUS_COLOURS["degraded"],
         ),
