@@ -7,7 +7,7 @@ Not here: pages (`portal.pages`), the API (`portal.api`), or the process (`orche
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
@@ -81,7 +81,7 @@ def make_site(settings: Settings, hosts: Hosts) -> Any:
     ]
     if settings.has_login:
         routes += [
-            Route("/login", _login_form, methods=["GET"]),
+            Route("/login", partial(_login_form, settings), methods=["GET"]),
             Route("/login", partial(_login, settings), methods=["POST"]),
             Route("/logout", partial(_logout, settings), methods=["POST"]),
         ]
@@ -174,13 +174,18 @@ def _health(settings: Settings, request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _login_form(request: Request) -> Response:
+def _login_form(settings: Settings, request: Request) -> Response:
+    """The form; a link with a token that was opened or typed, and not followed from another page,
+    begins a session at once."""
+    token = request.query_params.get("token", "")
+    if token and request.headers.get("sec-fetch-site", "none") == "none":
+        return _begin_session(settings, lambda: token)
     return pages.plain_page("login.html", title="GPU consumption", text="")
 
 
 async def _login(settings: Settings, request: Request) -> Response:
     body = await _small_body(request)
-    return await run_in_threadpool(_begin_session, settings, request, body)
+    return await run_in_threadpool(_begin_session, settings, lambda: _token_of(request, body))
 
 
 async def _small_body(request: Request) -> bytes:
@@ -192,10 +197,10 @@ async def _small_body(request: Request) -> bytes:
     return body
 
 
-def _begin_session(settings: Settings, request: Request, body: bytes) -> Response:
+def _begin_session(settings: Settings, read_token: Callable[[], str]) -> Response:
     try:
         with settings.limits.of("login"):
-            subject = settings.authority.session_subject(_token_of(request, body))
+            subject = settings.authority.session_subject(read_token())
     except (LedgerError, Refused) as error:
         return pages.error_page(Shown.of(error))
     if not subject:

@@ -7,6 +7,10 @@ Not here: the steps of the demo (`orchestration.demo`).
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -23,12 +27,14 @@ from orchestration.demo.closed_month import ClosedMonth, DemoResult, run_demo
 from orchestration.open_home import CLOCK_VARIABLE
 from portal.tokens import FILE, PROGRAMME, PROVIDER, TENANT, create_token
 
+PORTAL_URL = "http://127.0.0.1:8443"
+
 EPILOG = """\b
 Examples:
   gpu-ledger demo                                       a month of three clusters
   gpu-ledger demo --scenario thin_line --home /tmp/l    six hours, to check by hand
   gpu-ledger demo --scenario my-pods.csv                your own pods, from a trace
-  gpu-ledger demo --keep-running                        then the Dagster UI, until Ctrl-C
+  gpu-ledger demo --keep-running                        the portal and Dagster, until Ctrl-C
 """
 
 
@@ -50,7 +56,7 @@ Examples:
 @click.option(
     "--keep-running",
     is_flag=True,
-    help="Keep the simulated fleet and the Dagster web UI running until Ctrl-C.",
+    help="Keep the simulated fleet, the portal and the Dagster web UI running until Ctrl-C.",
 )
 @click.option(
     "--port",
@@ -82,7 +88,8 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: 
         if keep_running:
             home = str(result.opened.home.path.resolve())
             os.environ |= {"GPU_LEDGER_HOME": home, CLOCK_VARIABLE: result.clock_url}
-            show_pages(home_from_environment().open(), "127.0.0.1", port)
+            with _serve_portal(Path(home), f"http://127.0.0.1:{port}"):
+                show_pages(home_from_environment().open(), "127.0.0.1", port)
 
 
 def show(result: DemoResult, output: str) -> None:
@@ -118,16 +125,32 @@ def show(result: DemoResult, output: str) -> None:
 
 
 def _show_portal(result: DemoResult, invoices: list[dict[str, str]]) -> None:
-    """How to open the portal, with a token for a tenant and for each role."""
+    """How to open the portal, with a link for a tenant and for each role."""
     home, now = result.opened.home.path, result.opened.clock.now().replace(microsecond=0)
     callers = [(TENANT, invoices[0]["tenant"])] if invoices else []
-    click.echo("\nTokens for the portal:")
-    for role, tenant in (*callers, (PROVIDER, ""), (PROGRAMME, "")):
-        token = create_token(home / FILE, role, tenant, now)
-        click.echo(f"  {f'{role} {tenant}'.strip():<20}{token}")
-    click.echo(
-        f"\nOpen the portal, and log in with one of them:\n  gpu-ledger portal --home {home}"
-    )
+    links = [
+        (
+            f"{role} {tenant}".strip(),
+            f"{PORTAL_URL}/login?token={create_token(home / FILE, role, tenant, now)}",
+        )
+        for role, tenant in (*callers, (PROVIDER, ""), (PROGRAMME, ""))
+    ]
+    click.echo(f"\nStart the portal:\n  gpu-ledger portal --home {home}\nThen open one of:")
+    for name, link in links:
+        click.echo(f"  {name:<20}{link}")
+
+
+@contextmanager
+def _serve_portal(home: Path, dagster_url: str) -> Iterator[None]:
+    """The portal in a process of its own, until the end of the block; its log is in the home."""
+    program = Path(sys.executable).with_name("gpu-ledger")
+    command = [str(program), "portal", f"--home={home}", f"--dagster-url={dagster_url}"]
+    with open(home / "portal.log", "wb") as log, subprocess.Popen(command, stderr=log) as process:
+        try:
+            click.echo(f"The portal is at {PORTAL_URL}; log in by one of the links above.")
+            yield
+        finally:
+            process.terminate()
 
 
 def _show_machines(result: DemoResult, invoices: list[dict[str, str]], output: str) -> None:

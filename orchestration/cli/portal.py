@@ -80,6 +80,11 @@ NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
     show_default=True,
     help="With --auth kubernetes: audience that a ServiceAccount's token must have.",
 )
+@click.option(
+    "--dagster-url",
+    default="",
+    help="Address of the Dagster web UI, for links on the provider's page.",
+)
 @home_option
 @click.pass_context
 def portal(
@@ -92,6 +97,7 @@ def portal(
     auth: str,
     kubeconfig: Path | None,
     audience: str,
+    dagster_url: str,
     home_path: Path,
 ) -> None:
     """Serve consumption and cost to tenants, the provider and programme owners.
@@ -123,6 +129,7 @@ def portal(
         clock=opened.clock,
         has_login=auth == TOKENS,
         is_tls=tls_certificate is not None,
+        dagster_url=dagster_url.rstrip("/"),
     )
     try:
         settings.snapshots.tenants()

@@ -280,6 +280,20 @@ def test_a_login_begins_a_session_that_ends_with_its_token(tmp_path: Path) -> No
     assert portal.get(f"/tenants/{OWN}", "", headers=cookie).status_code == 303
 
 
+def test_a_link_with_a_token_begins_a_session_unless_another_site_leads_there(
+    portal: Portal,
+) -> None:
+    link = f"/login?token={portal.tokens[OWN]}"
+    begun = portal.client.get(link)
+    assert (begun.status_code, begun.headers["location"]) == (303, "/")
+    cookie = {"Cookie": begun.headers["set-cookie"].partition(";")[0]}
+    assert portal.get(f"/tenants/{OWN}", "", headers=cookie).status_code == 200
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    foreign = portal.client.get(link, headers=followed | {"Sec-Fetch-Dest": "document"})
+    assert (foreign.status_code, "set-cookie" in foreign.headers) == (200, False)
+    assert portal.client.get("/login?token=glp_x").status_code == 401
+
+
 @pytest.mark.parametrize(
     "body",
     ["token=glp_000000000000_" + "A" * 43, "token=", "token=a&token=b", "other=1", "x" * 9000],
