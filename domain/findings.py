@@ -1,7 +1,7 @@
 """Findings, coverage statuses and check_results: what `quality` says and `billing` obeys.
 
 Put here: the values that cross from check to close, so that neither imports the other.
-Not here: which findings exist and when they are raised (`quality.catalogue`).
+Not here: the kinds of findings and their conditions (`quality.finding_catalogue`).
 """
 
 from __future__ import annotations

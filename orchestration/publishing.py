@@ -25,7 +25,7 @@ from orchestration.alerting import all_budget_steps
 from orchestration.idle_savings import hourly_cost, hourly_costs, records_of
 from orchestration.model_documentation import model_page
 from orchestration.open_home import OpenHome
-from quality.tables import create_tables
+from quality.check_tables import create_tables
 from warehouse.about import About, read_about
 from warehouse.connection import transaction, writing
 from warehouse.publish import Published

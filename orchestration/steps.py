@@ -51,7 +51,7 @@ from orchestration import open_hours, period_state
 from orchestration.model_documentation import model_page
 from orchestration.open_home import OpenHome, decision_files, holder
 from orchestration.pull_windows import PullWindow, pull_window, pull_windows
-from quality.dbt_checks import record_dbt_tests
+from quality.checks import record_dbt_tests
 from quality.run import Also, check_facts
 from quality.run import check_period as check_facts_of
 from warehouse.build import BuildResult, PeriodIsClosed, build_period

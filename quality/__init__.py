@@ -1,6 +1,6 @@
-"""May these facts be billed? Findings, coverage statuses and the gate.
+"""May these facts be billed? Findings, coverage status and named checks.
 
-Put here: what is checked (coverage, conservation, reconciliation, unknown things), the catalogue
-of findings, and the one edge that reads the facts and writes the check (`quality.run`).
-Not here: evidence (`ingestion`), facts (`dbt/`), or documents (`billing`, which obeys).
+Put here: the parts of a check (coverage, reconciliation, named checks, unknown things), the
+catalogue of findings, and the module that reads the facts and records the check (`quality.run`).
+Not here: evidence (`ingestion`), facts (`dbt/`), or documents (`billing`, which obeys the check).
 """

@@ -1,14 +1,13 @@
-"""Why evidence is missing: the classes of gap, told apart by what else was there.
+"""The causes of missing evidence, distinguished by the other evidence of the hour.
 
-Put here: the classes, and the rule that tells them apart.
-Not here: which time is missing (`coverage`), or what to do about it (`gap_findings`).
+Put here: the causes, and the rule that distinguishes them.
+Not here: the missing time (`coverage`), or its remedy (`gap_findings`).
 
-A query that failed says so itself. Where the answer was a plain success, the other metrics of the
-same hour say what happened: a target that is down takes its own metrics and leaves `up`; a metric
-that was taken off an allow-list, or renamed, leaves the others of its target; a push to the hub
-that was lost takes everything for a while; a store that is gone takes everything, and nobody warns.
-Samples may also be there and of no use: without a label by which a pod is known, or with a value
-that is no count.
+A failed query reports its failure. After a successful query the other metrics of the hour show the
+cause: a target that is down takes its own metrics and leaves `up`; a metric that was removed from
+an allow-list, or renamed, leaves the others of its target; a lost push to the hub takes all metrics
+for a while; a lost store takes all metrics without a warning. Samples can also exist and be
+useless: without a label that identifies the pod, or with a value that is not a count.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from enum import StrEnum
 
 from domain.findings import Finding
 from domain.interval import Interval
-from quality.catalogue import CATALOGUE
 from quality.coverage import SAMPLES, Expectation, Gap, HourCoverage
+from quality.finding_catalogue import CATALOGUE
 
 HEALTH_METRIC = "up"
 STEADY_METRICS = "kube_node_"
@@ -105,7 +104,7 @@ _SAID_SO: Mapping[str, Cause] = {
 
 
 def explained(row: HourCoverage, metrics: MetricHours) -> tuple[str, str]:
-    """The class, and the source's own words where it has any."""
+    """The cause, and the message of the source if it has one."""
     cause = cause_of(row, metrics.get((row.cluster_id, row.hour_started_at), {}))
     said = row.reason.strip()
     return cause.value, said if said != cause.value else ""
@@ -113,7 +112,7 @@ def explained(row: HourCoverage, metrics: MetricHours) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RefusedSamples:
-    """Samples of one metric in one hour that were there, and that nobody can count."""
+    """Refused samples of one metric in one hour: they exist and cannot be counted."""
 
     cluster_id: str
     metric: str
@@ -150,7 +149,7 @@ def refused_gaps(
     refused: Iterable[RefusedSamples],
     intervals_seconds: Mapping[str, int],
 ) -> list[Gap]:
-    """What cannot be counted is as missing as what was never sampled; asking again brings it again.
+    """Refused samples are a gap that no backfill closes.
 
     A sample speaks for the time until the next one was due.
     """
@@ -198,14 +197,14 @@ class DeviceUse:
 
     cluster_id: str
     node_name: str
-    is_unallocated: bool  # nobody holds the device; otherwise only the exporter lost the pod
+    is_unallocated: bool  # no pod holds the device; otherwise only the exporter lost the pod
     hour_count: int
     first_hour_started_at: datetime
     last_hour_ended_at: datetime
 
 
 def device_use_findings(uses: Sequence[DeviceUse]) -> list[Finding]:
-    """What telemetry contradicts; it never decides an amount."""
+    """Contradictions of telemetry, which never decides an amount."""
     return [
         CATALOGUE["device_used_unallocated" if use.is_unallocated else "attribution_lost"].finding(
             where=f"cluster {use.cluster_id}, node {use.node_name}",

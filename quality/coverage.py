@@ -1,9 +1,8 @@
-"""Coverage: which time no source saw, which time only one saw, and what was at stake in it.
+"""Coverage: the gaps of the sources, the amounts in them, and the coverage status of every hour.
 
-Put here: the algebra of gaps: what was expected, what is missing, what the other source covers,
-what a person has signed.
-Not here: what a gap is called and what follows from it (`gap_findings`), the coverage status of
-each hour (`coverage_status`), or where gaps are read from (`facts`).
+Put here: expected and missing time, time that the other source covers, accepted gaps; exactly one
+coverage status for every cluster, source and hour of the calendar.
+Not here: the findings of gaps (`gap_findings`), or reading gaps from the marts (`checked_facts`).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from domain.findings import CoverageState, CoverageStatus
 from domain.interval import HOUR, Interval, hour_of, intersection, subtract, union
 
 SAMPLES = "thanos"
@@ -32,7 +32,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HourCoverage:
-    """What one source showed of one hour of one cluster."""
+    """The coverage of one hour of one cluster by one source."""
 
     cluster_id: str
     source: str
@@ -47,9 +47,9 @@ class HourCoverage:
 
     @property
     def is_doubted(self) -> bool:
-        """No sample is missing between those that came, but the answer itself is not whole.
+        """Whether the response is incomplete although no sample between others is missing.
 
-        Warned, less than an earlier one, of fewer stores: what lacks whole pods has no hole.
+        It has a warning, fewer stores or fewer series than before: missing pods leave no gap.
         """
         whole = bool(self.seen_count) and not self.missing_count
         return self.source == SAMPLES and self.outcome != "ok" and whole
@@ -68,7 +68,7 @@ class Gap:
     interval: Interval
     reason: str
     backfillable: bool
-    details: str = ""  # what the server said of it, or which samples were refused
+    details: str = ""  # the message of the server, or the refused samples
     missing_count: int = 0  # of the whole hour that it lies in; 0 of 0 where nothing was counted
     expected_count: int = 0
 
@@ -88,7 +88,7 @@ class SignedGap:
 
 @dataclass(frozen=True, slots=True)
 class HourUse:
-    """What was billed in one hour of one cluster, to tell what a missing hour may have cost."""
+    """The billed use in one hour of one cluster, to estimate a missing hour."""
 
     nanos: int
     seconds: int
@@ -132,9 +132,9 @@ def gaps_of_hours(
     ),
     stretches: Stretches | None = None,
 ) -> list[Gap]:
-    """What is missing of each hour that the calendar expects.
+    """The gaps of each hour that the calendar expects.
 
-    An hour that is partly there lacks its stretches; one that nobody can tell more about lacks all.
+    A partly covered hour has the gaps of `stretches`; without them the whole hour is a gap.
     `explained`: the reason and its details.
     """
     known = stretches or {}
@@ -162,7 +162,7 @@ def gaps_of_hours(
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """One gap as a person has to know it: where, why, what it concerns, who signed it."""
+    """One gap for people: place, reason, affected tenants, and who accepted it."""
 
     name: str  # of the finding that it is
     cluster_id: str
@@ -171,9 +171,9 @@ class GapReport:
     reasons: tuple[str, ...]
     backfillable: bool
     tenants: tuple[str, ...]
-    nanos: int  # at stake where nobody saw anything; what leans on one source where one did
+    nanos: int  # estimated where no source has it; billed by one source where one does
     signed: SignedGap | None = None
-    pods: tuple[str, ...] = ()  # there in its hours or the hour before, as far as anybody saw
+    pods: tuple[str, ...] = ()  # in its hours or the hour before
     missing_seconds: int = 0  # of the interval: a gap of many short stretches is one
 
     @property
@@ -187,7 +187,7 @@ def gap_reports(
     signed: Sequence[SignedGap],
     stakes: Stakes,
 ) -> list[GapReport]:
-    """Every gap, as what it is: unseen, signed, or covered by the other source."""
+    """Every gap: unseen, accepted, or covered by the other source."""
     reports: list[GapReport] = []
     for expectation in sorted(expectations, key=lambda e: (e.cluster_id, e.measured)):
         own = [gap for gap in gaps if gap.cluster_id == expectation.cluster_id]
@@ -205,7 +205,7 @@ def gap_reports(
 def pod_gap_reports(rows: Iterable[HourCoverage]) -> list[GapReport]:
     """Samples of single pods that are missing between two others: consecutive hours as one row.
 
-    Both neighbours prove the time between them: nothing is uncertain, and nothing at stake.
+    Both neighbours prove the time between them, so no amount is uncertain.
     """
     hours: dict[str, dict[datetime, int]] = {}
     for row in rows:
@@ -343,3 +343,87 @@ def _reasons(gaps: Iterable[Gap]) -> tuple[str, ...]:
         counted = f", {missing} of {expected} {unit} missing" if expected else ""
         texts.append(f"{source}: {reason}{counted}{': ' if details else ''}{details}")
     return tuple(texts)
+
+
+# Coverage status ----------------------------------------------------------------------------------
+
+
+def coverage_statuses(
+    expectations: Sequence[Expectation],
+    rows: Sequence[HourCoverage],
+    signed: Sequence[SignedGap],
+    window: Interval,
+    stretches: Stretches | None = None,
+) -> list[CoverageStatus]:
+    """One coverage status per (cluster, source, hour), also for hours without an attempt."""
+    first_missing = _first_missing(stretches or {})
+    by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
+    clusters = sorted({e.cluster_id for e in expectations} | {row.cluster_id for row in rows})
+    return [
+        _coverage_status(
+            CoverageStatus(cluster, source, hour, CoverageState.NOT_EXPECTED, "", 0, 0),
+            [e for e in expectations if e.cluster_id == cluster and source in e.sources],
+            by_key.get((cluster, source, hour)),
+            [s for s in signed if s.cluster_id == cluster and s.source == source and not s.pod_uid],
+            first_missing.get((cluster, source, hour)),
+        )
+        for cluster in clusters
+        for source in SOURCES
+        for hour in window.hours()
+    ]
+
+
+def _coverage_status(
+    expected: CoverageStatus,
+    expectations: Iterable[Expectation],
+    row: HourCoverage | None,
+    signed: Iterable[SignedGap],
+    first_missing_at: datetime | None,
+) -> CoverageStatus:
+    hour = Interval(expected.hour_started_at, expected.hour_started_at + HOUR)
+    measured = [part for e in expectations if (part := e.measured.clipped_to(hour))]
+    if not measured:
+        return expected
+    state, reason = _state(row)
+    if state is CoverageState.COMPLETE:
+        first_missing_at = None
+    elif state is CoverageState.MISSING:
+        first_missing_at = min(part.started_at for part in measured)
+    if state is not CoverageState.COMPLETE and not subtract(measured, [s.interval for s in signed]):
+        names = sorted({f"{s.treatment} by {s.decided_by}: {s.reason}" for s in signed
+                        if s.interval.overlaps(hour)})  # fmt: skip
+        state, reason = CoverageState.WAIVED, f"{reason}; {'; '.join(names)}"
+    return CoverageStatus(
+        expected.cluster_id,
+        expected.source,
+        expected.hour_started_at,
+        state,
+        reason,
+        row.expected_count if row else 0,
+        row.seen_count if row else 0,
+        first_missing_at,
+    )
+
+
+def _first_missing(stretches: Stretches) -> dict[tuple[str, str, datetime], datetime]:
+    """The start of the first gap of each hour with a gap."""
+    found: dict[tuple[str, str, datetime], datetime] = {}
+    for (cluster, source), missing in stretches.items():
+        for piece in (piece for stretch in sorted(missing) for piece in stretch.split_at_hours()):
+            found.setdefault((cluster, source, hour_of(piece.started_at)), piece.started_at)
+    return found
+
+
+def _state(row: HourCoverage | None) -> tuple[CoverageState, str]:
+    if row is None:
+        return CoverageState.MISSING, NEVER_ASKED
+    if not row.seen_count:
+        return CoverageState.MISSING, row.reason or _reason(row.outcome)
+    if row.missing_count or row.is_doubted:
+        return CoverageState.DEGRADED, row.reason or _reason(row.outcome)
+    return CoverageState.COMPLETE, row.reason
+
+
+def _reason(outcome: str) -> str:
+    """The reason of an incomplete hour whose attempt has none."""
+    return "some samples are missing" if outcome == "ok" else outcome

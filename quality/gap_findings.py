@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from domain.findings import Finding, Remedy
 from domain.interval import Interval, format_instant
 from domain.money import format_estimate
-from quality.catalogue import CATALOGUE
 from quality.coverage import SAMPLES, GapReport
+from quality.finding_catalogue import CATALOGUE
 
 TENANTS_NAMED = 5
 """Tenants named in one sentence; the rest are counted, and `gpu-ledger gaps` lists them all."""
@@ -24,7 +24,7 @@ def gap_findings(reports: Iterable[GapReport], currency: str) -> list[Finding]:
 
 
 def command(report: GapReport) -> str:
-    """What repairs the gap, or else what signs it; nothing where the other source covers it."""
+    """The command that backfills or accepts the gap; none if the other source covers it."""
     if report.signed:
         return ""
     if report.backfillable:

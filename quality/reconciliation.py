@@ -2,8 +2,8 @@
 
 Put here: disputed and unseen stretches, and the two limits on how much of a tenant's use may rest
 on one source.
-Not here: which method a stretch has (`int_allocations_reconciled`), or what follows from it (the
-table `reconciliation_rules`).
+Not here: the method of a stretch (`int_allocations_reconciled`), or its consequence (the table
+`reconciliation_rules`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fractions import Fraction
 
 from domain.findings import Finding
 from domain.interval import Interval
-from quality.catalogue import CATALOGUE
 from quality.coverage import SignedGap, hours_around
+from quality.finding_catalogue import CATALOGUE
 from quality.gap_findings import spelled
 from warehouse.reconciliation_rules import ReconciliationRule, rules_for
 

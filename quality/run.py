@@ -1,6 +1,6 @@
 """Checking a period: the one edge of quality, from the marts to the check and its tables.
 
-Put here: reading the facts, putting the pure parts together, writing what was checked.
+Put here: reading the facts, combining the parts, recording the result.
 Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `coverage status`).
 """
 
@@ -17,8 +17,7 @@ from domain.decisions import Decisions
 from domain.errors import CouldNotLook, LedgerError
 from domain.findings import Check, CheckResult, CoverageState, CoverageStatus, Finding
 from domain.interval import HOUR, Interval
-from quality import facts
-from quality.catalogue import CATALOGUE
+from quality import checked_facts
 from quality.causes import (
     device_use_findings,
     explained,
@@ -26,7 +25,17 @@ from quality.causes import (
     twice_reported_findings,
     unseen_metric_findings,
 )
-from quality.conservation import IDENTITIES, check_of, sum_findings
+from quality.check_tables import write_check_result
+from quality.checks import (
+    IDENTITIES,
+    ONE_VERDICT_PER_HOUR,
+    WITH_ROWS,
+    check_of,
+    priced_exactly,
+    read_dbt_checks,
+    required_checks,
+    sum_findings,
+)
 from quality.coverage import (
     JOURNAL,
     SAMPLES,
@@ -34,18 +43,15 @@ from quality.coverage import (
     GapReport,
     SignedGap,
     Stakes,
+    coverage_statuses,
     gap_reports,
     gaps_of_hours,
     pod_gap_reports,
 )
-from quality.coverage_status import coverage_statuses
-from quality.dbt_checks import read_dbt_checks
+from quality.finding_catalogue import CATALOGUE
 from quality.gap_findings import gap_findings
-from quality.pricing import priced_exactly
 from quality.reconciliation import Limits, limit_findings, stretch_findings
-from quality.required import ONE_VERDICT_PER_HOUR, WITH_ROWS, required_checks
-from quality.suites.runner import run_suites
-from quality.tables import write_check_result
+from quality.suites import run_suites
 from quality.unknowns import (
     contradiction_findings,
     edited_decision_findings,
@@ -96,7 +102,7 @@ def check_period(
     if not home.warehouse_path.is_file():
         raise FactsMissing(home, period)
     with writing(home) as connection:
-        if not facts.has_period(connection, period.name):
+        if not checked_facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
         facts_sha256 = intact_sha256(connection, home, period.name)
         check_result = check_facts(connection, period, decisions, clock, edits, facts_sha256)
@@ -121,12 +127,12 @@ def check_facts(
     due = due_time(period, clock)
     expectations = expectations_of(decisions, due)
     signed = signed_gaps_of(decisions)
-    coverage = facts.read_coverage(connection, period.name)
-    stretches = facts.read_missing_stretches(connection, period.name)
+    coverage = checked_facts.read_coverage(connection, period.name)
+    stretches = checked_facts.read_missing_stretches(connection, period.name)
     checked = tuple(coverage_statuses(expectations, coverage, signed, due, stretches))
     facts_sha256 = facts_sha256 or period_sha256(connection, period.name)
     checks, broken = _checks(connection, period, checked, facts_sha256)
-    required = required_checks(facts.row_counts(connection, period.name, WITH_ROWS))
+    required = required_checks(checked_facts.row_counts(connection, period.name, WITH_ROWS))
     findings = [
         *_findings(connection, period, decisions, expectations, signed, clock),
         *broken,
@@ -193,21 +199,21 @@ def read_gap_reports(
     """Every gap of the period, whether or not it blocks."""
     due = due_time(period, clock)
     expectations = expectations_of(decisions, due)
-    coverage = facts.read_coverage(connection, period.name)
-    metrics = facts.read_metric_hours(connection, period.name)
+    coverage = checked_facts.read_coverage(connection, period.name)
+    metrics = checked_facts.read_metric_hours(connection, period.name)
     gaps = gaps_of_hours(
         expectations,
         coverage,
         due,
         lambda row: explained(row, metrics),
-        facts.read_missing_stretches(connection, period.name),
+        checked_facts.read_missing_stretches(connection, period.name),
     )
     measured = decisions.measured(period.interval)
     intervals = {row.cluster_id: row.sample_interval_seconds for _, row in measured}
-    refused = facts.read_refused_samples(connection, period.name)
+    refused = checked_facts.read_refused_samples(connection, period.name)
     gaps += refused_gaps(expectations, refused, intervals)
     seen = {(row.cluster_id, row.hour_started_at) for row in coverage if row.seen_count}
-    stakes = Stakes(facts.read_hour_use(connection, period.name), seen)
+    stakes = Stakes(checked_facts.read_hour_use(connection, period.name), seen)
     reports = gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
     return reports + pod_gap_reports(coverage)
 
@@ -224,20 +230,20 @@ def _findings(
     reports = read_gap_reports(connection, period, decisions, clock)
     currency = decisions.currency(window.ended_at - timedelta(seconds=1)) or ""
     yield from gap_findings(reports, currency)
-    metrics = facts.read_metric_hours(connection, name)
+    metrics = checked_facts.read_metric_hours(connection, name)
     yield from unseen_metric_findings(expectations, metrics)
-    yield from device_use_findings(facts.read_device_use(connection, name))
-    yield from twice_reported_findings(facts.read_twice_reported(connection, name))
+    yield from device_use_findings(checked_facts.read_device_use(connection, name))
+    yield from twice_reported_findings(checked_facts.read_twice_reported(connection, name))
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
-    yield from stretch_findings(facts.read_stretches(connection, name), signed)
-    uses = facts.read_tenant_use(connection, name, both)
+    yield from stretch_findings(checked_facts.read_stretches(connection, name), signed)
+    uses = checked_facts.read_tenant_use(connection, name, both)
     yield from limit_findings(uses, limits_of(decisions, window))
-    unpriced = facts.read_unpriced_use(connection, name)
+    unpriced = checked_facts.read_unpriced_use(connection, name)
     yield from unpriced_findings(unpriced, has_price_list=bool(decisions.rates))
-    yield from unknown_device_findings(facts.read_unknown_devices(connection, name))
+    yield from unknown_device_findings(checked_facts.read_unknown_devices(connection, name))
     yield from price_change_findings(decisions.valid_in(window).problems)
-    yield from made_again_findings(facts.read_namesakes(connection, name))
-    yield from contradiction_findings(facts.read_contradictions(connection, name))
+    yield from made_again_findings(checked_facts.read_namesakes(connection, name))
+    yield from contradiction_findings(checked_facts.read_contradictions(connection, name))
 
 
 def _checks(
@@ -250,13 +256,13 @@ def _checks(
     places = {(v.cluster_id, v.source, v.hour_started_at) for v in expected}
     checks = [
         Check(ONE_VERDICT_PER_HOUR, len(expected), len(expected) - len(places)),
-        priced_exactly(facts.read_charges(connection, period.name)),
+        priced_exactly(checked_facts.read_charges(connection, period.name)),
         *run_suites(connection, period.name),
         *_relevant(read_dbt_checks(connection, period.name, facts_sha256)),
     ]
     findings: list[Finding] = []
     for name in IDENTITIES:
-        comparisons = facts.read_comparisons(connection, name, period.name)
+        comparisons = checked_facts.read_comparisons(connection, name, period.name)
         checks.append(check_of(name, comparisons))
         findings += sum_findings(name, comparisons)
     return checks, findings
@@ -296,15 +302,15 @@ def list_gaps(
         raise FactsMissing(home, period)
     require_intact(home, period.name)
     with connected(home.warehouse_path, read_only=True) as connection:
-        if not facts.has_period(connection, period.name):
+        if not checked_facts.has_period(connection, period.name):
             raise FactsMissing(home, period)
         return [
-            replace(report, pods=facts.read_pods(connection, period.name, *_around(report)))
+            replace(report, pods=checked_facts.read_pods(connection, period.name, *_around(report)))
             for report in read_gap_reports(connection, period, decisions, clock)
         ]
 
 
 def _around(report: GapReport) -> tuple[str, Interval]:
-    """Where to look for the pods of a gap: what nobody saw is known from the hour before."""
+    """The cluster and time of the pods of a gap; pods of the hour before were probably in it."""
     hours = report.hours
     return report.cluster_id, Interval(hours.started_at - HOUR, hours.ended_at)

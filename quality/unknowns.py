@@ -1,7 +1,7 @@
-"""Unknown things: use without a price, devices without a class, rates that one person changed,
-and namespaces of which nobody knows whether they still belong to whom they did.
+"""Use without a price, devices without a class, large price changes with one name, edited
+decisions, recreated namespaces, and contradictions of a journal, as findings.
 
-Put here: what was used and cannot be valued, as findings.
+Put here: the findings that no gap and no identity explains.
 Not here: classification (`domain.gpu`) or the choice of a rate (`domain.decisions`).
 """
 
@@ -15,7 +15,7 @@ from itertools import pairwise
 from domain.errors import LedgerError
 from domain.findings import Finding
 from domain.interval import HOUR, format_instant, hour_of
-from quality.catalogue import CATALOGUE
+from quality.finding_catalogue import CATALOGUE
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -88,7 +88,7 @@ class Contradictions:
     """All contradictions of one kind that one cluster's journal has."""
 
     cluster_id: str
-    what: str
+    contradiction: str
     count: int
     example: str
     first_at: datetime
@@ -99,7 +99,7 @@ def contradiction_findings(found: Iterable[Contradictions]) -> list[Finding]:
     """One finding per cluster and kind of contradiction, with how many there are."""
     return [
         CATALOGUE["journal_contradicts_itself"].finding(
-            where=f"cluster {one.cluster_id}, {one.what}",
+            where=f"cluster {one.cluster_id}, {one.contradiction}",
             seen=f"{one.count} from {format_instant(one.first_at)} "
             f"to {format_instant(one.last_at)}; the first: {one.example}",
             cluster_id=one.cluster_id,

@@ -13,7 +13,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
-from quality.suites import runner
+from quality import suites
 from tests import plain_expectations
 from tests.replayed_models import ReplayedProject
 from warehouse import build
@@ -47,11 +47,11 @@ WITH_ENGINES = ("engines", "servers", "explore")
 """Markers of tests that run dbt and Great Expectations, as does every process that a test starts.
 The others replay the statements that dbt ran, and evaluate the suites plainly: most of their time
 would be that of the engines."""
-VALIDATE = runner._validate
+VALIDATE = suites._validate
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     with_engines = any(item.get_closest_marker(name) for name in WITH_ENGINES)
     build.DbtProject = DbtProject if with_engines else ReplayedProject  # type: ignore[misc]
-    runner._validate = VALIDATE if with_engines else plain_expectations.validate
+    suites._validate = VALIDATE if with_engines else plain_expectations.validate

@@ -23,8 +23,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Amendment, Decisions, TableName, load_decisions
 from domain.interval import Interval, hour_of
 from quality.causes import NEEDED_METRICS
-from quality.dbt_checks import write_dbt_tests
-from quality.required import ALWAYS, WITH_ROWS
+from quality.checks import ALWAYS, WITH_ROWS, write_dbt_tests
 from tests.decisions_by_hand import HEADERS
 from warehouse.connection import connected
 from warehouse.content_hash import period_sha256

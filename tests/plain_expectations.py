@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quality.suites.expectations import Expected
+from quality.suites import Expected
 
 
 def validate(name: str, expected: Sequence[Expected], frame: Any) -> list[Mapping[str, Any]]:

@@ -1,7 +1,7 @@
 """Views of the published copy in hours and currency units, with the names of clusters.
 
 Put here: how a column of a table becomes one of its view.
-Not here: the tables (`dbt/`, `billing.record_tables`, `quality.tables`), or writing the copy
+Not here: the tables (`dbt/`, `billing.record_tables`, `quality.check_tables`), or writing the copy
 (`publish`).
 
 A view has the name and the rows of its table. `_seconds` become `_hours`, rounded to 10⁻⁶;

@@ -23,8 +23,8 @@ from orchestration.dagster_code.partitions import hour_name
 from orchestration.dagster_code.ui_links import partition_link
 from orchestration.open_home import OpenHome
 from orchestration.open_hours import is_complete
-from quality.catalogue import CATALOGUE
-from quality.required import ALWAYS
+from quality.checks import ALWAYS
+from quality.finding_catalogue import CATALOGUE
 
 MAY_BE_BILLED = "period_may_be_billed"
 HOURS_COMPLETE = "hours_are_complete"

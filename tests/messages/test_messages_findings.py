@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quality.catalogue import CATALOGUE
+from quality.finding_catalogue import CATALOGUE
 
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 KINDS = {kind.code: kind for kind in CATALOGUE.values()}

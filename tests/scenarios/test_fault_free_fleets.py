@@ -25,7 +25,7 @@ from fake_gpu.clock import epoch
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.load import load_scenario
-from quality.dbt_checks import record_dbt_tests
+from quality.checks import record_dbt_tests
 from quality.run import check_facts, check_period
 from tests.decisions_by_hand import decided
 from tests.fleets import fleet as read

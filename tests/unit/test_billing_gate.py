@@ -7,7 +7,7 @@ import pytest
 from billing.gate import GAP, PeriodNotBillable, next_commands
 from domain.billing_period import BillingPeriod
 from domain.findings import CheckResult, Finding
-from quality.catalogue import CATALOGUE
+from quality.finding_catalogue import CATALOGUE
 
 OCTOBER = BillingPeriod("2026-10")
 GAPS, CHECK, REFRESH = (

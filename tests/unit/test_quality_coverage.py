@@ -17,11 +17,11 @@ from quality.coverage import (
     HourUse,
     SignedGap,
     Stakes,
+    coverage_statuses,
     gap_reports,
     gaps_of_hours,
     unseen_time,
 )
-from quality.coverage_status import coverage_statuses
 from quality.gap_findings import command, gap_findings
 
 BOTH = frozenset({SAMPLES, JOURNAL})

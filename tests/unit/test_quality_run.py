@@ -12,12 +12,11 @@ from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import CheckResult, Finding
 from domain.interval import Interval
-from quality.catalogue import CATALOGUE
-from quality.conservation import IDENTITIES
-from quality.facts import read_stretches
-from quality.required import ALWAYS, WITH_ROWS, required_checks
+from quality.checked_facts import read_stretches
+from quality.checks import ALWAYS, IDENTITIES, WITH_ROWS, required_checks
+from quality.finding_catalogue import CATALOGUE
 from quality.run import FactsMissing, check_period
-from quality.suites.runner import CHECK_NAMES
+from quality.suites import CHECK_NAMES
 from tests.marts_by_hand import SIGNED, Pod, World, at
 from warehouse.connection import connected
 from warehouse.project import dbt_project_dir

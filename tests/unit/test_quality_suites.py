@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from domain.findings import Check
-from quality.suites import runner
-from quality.suites.expectations import SUITES
+from quality import suites
+from quality.suites import SUITES
 from tests import plain_expectations
 
 GOOD: dict[str, dict[str, list[Any]]] = {
@@ -57,7 +57,7 @@ def frames(name: str) -> dict[str, Any]:
 
 
 def checked(name: str, frame: Any) -> tuple[Check, list[dict[str, Any]]]:
-    check = runner._run_suite(name, SUITES[name], frame)
+    check = suites._run_suite(name, SUITES[name], frame)
     results = json.loads(check.result)["results"]
     return check, sorted(results, key=lambda one: (one["expectation"], str(one["arguments"])))
 
@@ -68,7 +68,7 @@ def test_plain_expectations_find_what_great_expectations_find(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     through = {what: checked(name, frame) for what, frame in frames(name).items()}
-    monkeypatch.setattr(runner, "_validate", plain_expectations.validate)
+    monkeypatch.setattr(suites, "_validate", plain_expectations.validate)
     for what, frame in frames(name).items():
         check, results = checked(name, frame)
         whole, expected = through[what]

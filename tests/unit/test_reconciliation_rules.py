@@ -12,7 +12,7 @@ import re
 import yaml
 
 from domain.decisions.rows import PolicyName
-from quality.catalogue import CATALOGUE
+from quality.finding_catalogue import CATALOGUE
 from warehouse.project import dbt_project_dir
 from warehouse.reconciliation_rules import reconciliation_rules
 

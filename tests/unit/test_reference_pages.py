@@ -15,7 +15,7 @@ from dataclasses import astuple, fields
 
 import pytest
 
-from quality.catalogue import CATALOGUE
+from quality.finding_catalogue import CATALOGUE
 from tests.unit.test_model_descriptions import declared
 from tests.written_pages import TOCTREE, first_sentence, written
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules

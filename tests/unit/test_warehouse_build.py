@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from quality.required import required_checks
+from quality.checks import required_checks
 from tests.decisions_by_hand import SIGNED, decided, table
 from tests.evidence_by_hand import GPU, PERIOD, Cluster, Pod, clusters_table, write
 from tests.replayed_models import ReplayedProject

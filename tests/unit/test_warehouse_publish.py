@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from billing.record_tables import mirror_record
-from quality.tables import create_tables
+from quality.check_tables import create_tables
 from tests.decisions_by_hand import decided, table
 from tests.evidence_by_hand import PERIOD, START, Cluster, Pod, clusters_table, write
 from warehouse.about import About, read_about

@@ -1,10 +1,10 @@
 """The facts that check looks at, read from the marts as values.
 
-Put here: turning the rows of `sql/*.sql` into what the pure check takes.
+Put here: the rows of `sql/*.sql` as values.
 Not here: the statements (`sql`), any opinion about their rows, or writing (`run`).
 
-Every statement aggregates inside DuckDB: what comes out grows with tenants and hours, never with
-pod-hours.
+Every statement aggregates inside DuckDB: the number of its rows grows with tenants and hours, not
+with pod-hours.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from domain.decisions.rows import PolicyName
 from domain.interval import HOUR, Interval
 from quality.causes import DeviceUse, MetricHour, RefusedSamples, TwiceReported
-from quality.conservation import Comparison
+from quality.checks import Comparison, PricedCharge
 from quality.coverage import HourCoverage, HourUse
-from quality.pricing import PricedCharge
 from quality.reconciliation import Stretch, TenantUse
 from quality.unknowns import Contradictions, NamespaceLife, Use
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
@@ -122,7 +121,7 @@ def row_counts(
 def read_missing_stretches(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> dict[tuple[str, str], list[Interval]]:
-    """Cluster and source → what is missing, to the second."""
+    """Cluster and source → the missing time, to the second."""
     found: dict[tuple[str, str], list[Interval]] = {}
     for cluster, source, first, last in _rows(connection, "gaps", period=period):
         found.setdefault((cluster, source), []).append(Interval(_utc(first), _utc(last)))
@@ -132,7 +131,7 @@ def read_missing_stretches(
 def read_metric_hours(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> dict[tuple[str, datetime], dict[str, MetricHour]]:
-    """Cluster and hour → metric → what was due and what is missing."""
+    """Cluster and hour → metric → due and missing samples."""
     found: dict[tuple[str, datetime], dict[str, MetricHour]] = {}
     for cluster, hour, metric, expected, missing in _rows(
         connection, "metric_hours", period=period
@@ -144,7 +143,7 @@ def read_metric_hours(
 def read_refused_samples(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> list[RefusedSamples]:
-    """Samples that were there, and that nobody can count."""
+    """Samples that exist and cannot be counted."""
     return [
         RefusedSamples(cluster, metric, missing, invalid, _utc(first), _utc(last), *counted)
         for cluster, metric, missing, invalid, first, last, *counted in _rows(
@@ -199,8 +198,8 @@ def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[N
 
 def read_contradictions(connection: duckdb.DuckDBPyConnection, period: str) -> list[Contradictions]:
     return [
-        Contradictions(cluster, what, int(count), example, _utc(first), _utc(last))
-        for cluster, what, count, example, first, last in _rows(
+        Contradictions(cluster, contradiction, int(count), example, _utc(first), _utc(last))
+        for cluster, contradiction, count, example, first, last in _rows(
             connection, "contradictions", period=period
         )
     ]
@@ -232,7 +231,7 @@ def _stretch(row: tuple[Any, ...]) -> Stretch:
         resource=resource,
         method=method,
         method_reason=reason,
-        # What is known of a single instant can be signed too: a decision has at least a second.
+        # An accepted gap has at least one second, also for evidence of a single instant.
         interval=Interval(_utc(first), max(_utc(last), _utc(first) + timedelta(seconds=1))),
         device_seconds=int(seconds),
         nanos=int(nanos),

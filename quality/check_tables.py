@@ -116,7 +116,7 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
 def write_check_result(
     connection: duckdb.DuckDBPyConnection, check_result: CheckResult, checked_at: datetime
 ) -> None:
-    """Replace what was checked of this period before."""
+    """Replace the earlier check of this period."""
     period = check_result.period.name
     rows = _rows(check_result, checked_at)
     with transaction(connection):

@@ -1,9 +1,9 @@
-"""Running the suites: Great Expectations on data frames, its results as checks and as evidence.
+"""Great Expectations suites as code, over aggregates with one row per cluster or tenant.
 
-Put here: the one import of Great Expectations, and what of its results is kept.
-Not here: what is expected (`expectations`), or the statements of the rows (`sql`).
+Put here: the expectations of each suite, running them, and the stored part of a result.
+Not here: the statements of the rows (`sql/suites`), or row-level rules, which are dbt tests.
 
-What is kept of a result is the same for the same facts: no times, no identifiers of a run.
+A stored result is the same for the same facts: it has no times and no identifiers of a run.
 """
 
 from __future__ import annotations
@@ -13,14 +13,84 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from domain.findings import Check
-from quality.suites.expectations import SUITES, Expected
 from warehouse.sql_files import statement
 
 if TYPE_CHECKING:
     import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One expectation, by the name that Great Expectations gives it."""
+
+    kind: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+def _never_empty() -> Expected:
+    return Expected("ExpectTableRowCountToBeBetween", {"min_value": 1})
+
+
+def _present(column: str) -> Expected:
+    return Expected("ExpectColumnValuesToNotBeNull", {"column": column})
+
+
+def _equal(left: str, right: str) -> Expected:
+    return Expected("ExpectColumnPairValuesToBeEqual", {"column_A": left, "column_B": right})
+
+
+def _one_of(column: str, *values: object) -> Expected:
+    return Expected("ExpectColumnValuesToBeInSet", {"column": column, "value_set": list(values)})
+
+
+def _at_least(column: str, smallest: int) -> Expected:
+    return Expected("ExpectColumnValuesToBeBetween", {"column": column, "min_value": smallest})
+
+
+def _unique(*columns: str) -> Expected:
+    return Expected("ExpectCompoundColumnsToBeUnique", {"column_list": list(columns)})
+
+
+SUITES: Mapping[str, tuple[Expected, ...]] = MappingProxyType(
+    {
+        "coverage": (
+            _never_empty(),
+            _present("cluster_id"),
+            _one_of("source", "thanos", "kubernetes"),
+            _unique("cluster_id", "source"),
+            _equal("hour_count", "distinct_hour_count"),
+            _equal("expected_count", "accounted_count"),
+            _at_least("smallest_expected_count", 1),
+            _at_least("smallest_count", 0),
+        ),
+        "tenants": (
+            _never_empty(),
+            _present("tenant"),
+            _one_of("belongs_to", "tenant", "provider"),
+            _unique("tenant", "belongs_to"),
+            _equal("counted_seconds", "charged_seconds"),
+            _equal("counted_nanos", "charged_nanos"),
+        ),
+        "values": (
+            _never_empty(),
+            _present("cluster_id"),
+            _one_of("negative_count", 0),
+            _one_of("negative_cost_count", 0),
+            _one_of("deviceless_count", 0),
+            _one_of("nameless_count", 0),
+            _one_of("impossible_weight_count", 0),
+            _one_of("overlong_count", 0),
+        ),
+    }
+)
+
+
+# Running ------------------------------------------------------------------------------------------
 
 CHECK_NAMES = tuple(f"suite_{name}" for name in SUITES)
 
@@ -34,7 +104,7 @@ def run_suites(connection: duckdb.DuckDBPyConnection, period: str) -> list[Check
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, name: str, period: str) -> Any:
-    return connection.execute(statement(__file__, name), {"period": period}).df()
+    return connection.execute(statement(__file__, f"suites/{name}"), {"period": period}).df()
 
 
 def _run_suite(name: str, expected: Sequence[Expected], frame: Any) -> Check:
@@ -42,7 +112,7 @@ def _run_suite(name: str, expected: Sequence[Expected], frame: Any) -> Check:
     kept = [_kept(result) for result in results]
     failed = sum(not entry["success"] for entry in kept)
     if len(kept) != len(expected):
-        # An expectation that vanished has not been met.
+        # A missing result counts as failed.
         failed += abs(len(expected) - len(kept))
     text = json.dumps({"suite": name, "results": kept}, sort_keys=True)
     return Check(f"suite_{name}", len(frame) * len(kept), failed, text)
@@ -62,14 +132,14 @@ def _validate(name: str, expected: Sequence[Expected], frame: Any) -> list[Mappi
 
 
 def load() -> None:
-    """Load the library now: it takes seconds, in which others may count."""
+    """Import the library now, which takes seconds."""
     _great_expectations()
 
 
 @functools.cache
 def _great_expectations() -> tuple[Any, Any]:
     """The library and one context for the whole process, silent and without telemetry."""
-    # It reports its use to its makers, which without a network costs seconds per suite.
+    # Its telemetry costs seconds per suite without a network.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     import great_expectations as gx
@@ -83,7 +153,7 @@ def _great_expectations() -> tuple[Any, Any]:
 
 
 def _kept(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What an expectation was, whether it was met, and on how many values it looked."""
+    """An expectation, its result, and the number of evaluated values."""
     config, found = result["expectation_config"], result["result"]
     arguments = {key: value for key, value in config["kwargs"].items() if key != "batch_id"}
     entry: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The catalogue of findings: everything that can be wrong with a period, and what follows from it.
+"""The catalogue of findings: all problems of a period, and their consequences.
 
 Put here: one entry per finding: its code, its name, whether it blocks a close, which of the three
 remedies it has by default, and the text of its page in docs/findings.
@@ -41,7 +41,7 @@ class Kind:
         seconds: int = 0,
         nanos: int = 0,
     ) -> Finding:
-        """One occurrence; what follows from it comes from the catalogue, never from the caller."""
+        """One occurrence; its consequences come from the catalogue, never from the caller."""
         return Finding(
             code=self.code,
             name=self.name,
@@ -74,8 +74,7 @@ _REMEDIES = {
     Remedy.BACKFILL: "Remedy: run the backfill command that the finding prints; where the source "
     "keeps no history, accept the gap.",
     Remedy.COVERED: "Remedy: none needed, the other source saw the same time.",
-    Remedy.SIGN: "Remedy: only a person can settle it, by a dated decision that is printed on "
-    "every invoice it touches.",
+    Remedy.SIGN: "Remedy: a dated decision, which is printed on every affected invoice.",
 }
 
 _KINDS = (
@@ -84,33 +83,32 @@ _KINDS = (
         "hour_not_measured",
         blocks=True,
         remedy=Remedy.BACKFILL,
-        means="No source that is expected for this cluster saw the whole of this time: samples "
-        "and journal were both missing, or the only expected one was, or its answer is doubted "
-        "as a whole: warned, of fewer stores or with fewer series than before. A pod that lived "
-        "and died inside such a gap leaves no trace anywhere.",
-        bill="Use in this time may be missing from the bills, and nobody can say how much.",
-        to_do="`gpu-ledger gaps P` prints the command that asks the source again or, where it no "
-        "longer has this time, the one that signs for the gap: treatment, reason and approver "
-        "are printed on every invoice of the period.",
+        means="No source that is expected for this cluster covers all of this time: samples "
+        "and journal were both missing, or the only expected one was, or its response is "
+        "incomplete: with a warning, fewer stores or fewer series than before. A pod that starts "
+        "and ends inside such a gap leaves no trace.",
+        bill="Use in this time may be missing from the bills; the amount is not known.",
+        to_do="`gpu-ledger gaps P` prints the command that backfills the gap or, if the source no "
+        "longer has this time, the command that accepts it: treatment, reason and approver are "
+        "printed on every invoice of the period.",
     ),
     Kind(
         "GAP-002",
         "samples_missing",
         blocks=False,
         remedy=Remedy.COVERED,
-        means="Samples that were due in this time are missing, while the journal was unbroken. "
-        "A single missed scrape is enough to be listed here. The cause is named, as far as what "
-        "else was there tells it: target down, metric not allowed or renamed, push to the hub "
-        "lost, store gone in silence, query failed, never asked; answer not whole, where no "
-        "sample between others is missing and yet the answer itself is doubted (a warning, fewer "
-        "stores or fewer series than before); or label renamed and value "
-        "refused, where samples were there and nobody can tell of which pod, node or device they "
-        "speak, or their value is no count; or label invalid, where a UID or a name is none that "
-        "Kubernetes accepts (`fct_refused_samples` has them).",
-        bill="Amounts rest on the lifecycle alone here, to the second; they count towards the "
+        means="Samples that were due in this time are missing, while the journal was unbroken. A "
+        "single missed scrape is enough to be listed here. The finding names the cause, if the "
+        "other evidence of the hour shows it: target down, metric not allowed or renamed, push to "
+        "the hub lost, store gone in silence, query failed, not queried; response not whole, if no "
+        "sample between others is missing and the response is incomplete (a warning, fewer stores "
+        "or fewer series than before); label renamed and value refused, if samples exist without "
+        "the label of their pod, node or device, or with a value that is not a count; label "
+        "invalid, if Kubernetes does not accept a UID or a name (`fct_refused_samples` has them).",
+        bill="Amounts come from the lifecycle alone, to the second; they count towards the "
         "one-source limit of each tenant.",
-        to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still bring the "
-        "samples and turn the amounts into confirmed ones.",
+        to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still find the "
+        "samples, and the amounts are then confirmed.",
     ),
     Kind(
         "GAP-003",
@@ -122,19 +120,19 @@ _KINDS = (
         "cause is `collector lost` where it saw nothing of the hour, else `journal gap`.",
         bill="Starts and ends in this time are known to the sampling interval only; the "
         "uncertainty is printed and counts towards the uncertainty limit of each tenant.",
-        to_do="Nothing has to be done for this period. Find out why the collector was away, so "
-        "that the next one is measured by both sources.",
+        to_do="Nothing has to be done for this period. Find out why the collector did not run, so "
+        "that both sources measure the next period.",
     ),
     Kind(
         "GAP-004",
         "gap_signed",
         blocks=False,
         remedy=Remedy.SIGN,
-        means="Time that no expected source saw whole was accepted by a dated decision.",
-        bill="What was not seen is not billed; treatment, reason and approver are printed on "
+        means="A dated decision accepts time that no expected source covers.",
+        bill="Use in this time is not billed; treatment, reason and approver are printed on "
         "every invoice of the period.",
-        to_do="Nothing has to be done. Taking the decision back before the close makes the gap "
-        "block again.",
+        to_do="Nothing has to be done. If the decision is removed before the close, the gap "
+        "blocks again.",
     ),
     Kind(
         "GAP-005",
@@ -142,21 +140,21 @@ _KINDS = (
         blocks=True,
         remedy=Remedy.BACKFILL,
         means="More of a tenant's weighted seconds than the policy `one_source_limit` allows "
-        "(5 % unless decided otherwise) lie in holes of the samples, so that only the journal "
-        "vouches for them.",
-        bill="The amounts may be right, but the second source is missing for too much of them.",
+        "(5 % without a decision) are in gaps of the samples, so that only the journal has "
+        "them.",
+        bill="The amounts may be right, but too much of them has no second source.",
         to_do="Pull the hours again, or raise the limit by a dated row in policies.csv; 1 accepts "
-        "that the journal alone vouches for all of it.",
+        "the journal as the only source.",
     ),
     Kind(
         "GAP-006",
         "uncertainty_limit_exceeded",
         blocks=True,
         remedy=Remedy.SIGN,
-        means="The uncertain seconds of a tenant, of starts and ends that only samples saw, are "
+        means="The uncertain seconds of a tenant, of starts and ends known only from samples, are "
         "a larger share of its weighted seconds than the policy `uncertainty_limit` allows "
-        "(0.5 % unless decided otherwise), in clusters whose journal is expected.",
-        bill="The true amount lies inside the printed uncertainty, which is wider than agreed.",
+        "(0.5 % without a decision), in clusters whose journal is expected.",
+        bill="The true amount is within the printed uncertainty, which is above the limit.",
         to_do="Raise the limit by a dated row in policies.csv; 1 accepts any uncertainty. It is "
         "printed on every invoice.",
     ),
@@ -169,10 +167,10 @@ _KINDS = (
         "others of the cluster have: it is not on the cluster's allow-list, or has another name "
         "there. Requests are due only while the journal, the scheduler, telemetry or another "
         "metric knows a pod that has devices.",
-        bill="Without it the samples cannot tell which pods ran; amounts rest on the lifecycle, or "
-        "on what the other metrics show.",
+        bill="Without it the samples do not show which pods ran; amounts come from the lifecycle, "
+        "or from the other metrics.",
         to_do="Add the metric to the allow-list of the cluster's monitoring (`gpu-ledger doctor` "
-        "prints it); this period stays as it is.",
+        "prints it); this period does not change.",
     ),
     Kind(
         "GAP-008",
@@ -182,7 +180,8 @@ _KINDS = (
         means="Telemetry of a busy device names no pod, although one was allocated: the exporter "
         "was up and had lost its connection to the kubelet.",
         bill="None: telemetry never decides an amount. The idle time of these hours is not known.",
-        to_do="Look at the exporter's log on that node; restarting it brings the names back.",
+        to_do="Check the log of the exporter on that node; after a restart it names the pods "
+        "again.",
     ),
     Kind(
         "GAP-009",
@@ -202,11 +201,11 @@ _KINDS = (
         "device_used_unallocated",
         blocks=False,
         remedy=Remedy.SIGN,
-        means="A device was busy while nobody held it: a pod reaches devices that it did not ask "
-        "for, a process runs on the node itself, or both sources missed an allocation.",
-        bill="This use is billed to nobody.",
-        to_do="Look on the node for privileged pods and for NVIDIA_VISIBLE_DEVICES; if a claim or "
-        "another resource name is behind it, the ledger has to know that resource.",
+        means="A device was busy while no pod held it: a pod uses devices that it did not request, "
+        "a process runs on the node itself, or both sources missed an allocation.",
+        bill="This use is not billed.",
+        to_do="Look for privileged pods and NVIDIA_VISIBLE_DEVICES on the node. If the device "
+        "comes from a claim or another resource name, add that resource to products.csv.",
     ),
     Kind(
         "USE-002",
@@ -217,8 +216,8 @@ _KINDS = (
         "DCGM before and since 4.7: two dcgm-exporters run on its node. One hour with both names "
         "is an upgrade and no finding.",
         bill="None: telemetry never decides an amount. Both names are one reading, counted once.",
-        to_do="Remove one of the two dcgm-exporters from the node; they also share the hardware's "
-        "profiling counters, and disturb each other.",
+        to_do="Remove one of the two dcgm-exporters from the node; they share the profiling "
+        "counters of the hardware and disturb each other.",
     ),
     Kind(
         "REC-001",
@@ -226,16 +225,16 @@ _KINDS = (
         blocks=True,
         remedy=Remedy.SIGN,
         means="The evidence about a pod contradicts itself. The two sources differ: samples where "
-        "the journal says that it did not run, none where they were due, a pod the journal never "
-        "saw, or another number of devices. Or the samples differ among themselves: two "
+        "the journal says that it did not run, none where they were due, a pod that the journal "
+        "does not have, or another number of devices. Or the samples differ among themselves: two "
         "namespaces, names or nodes of one pod UID, two requests of one container, another number "
         "of devices by the scheduler, two products of its node at one time; or, without a journal, "
-        "requests without a phase, or a start before the pod was there "
-        "(`fct_contradictions` has the statements).",
-        bill="One of the statements is wrong, and the amount depends on which.",
-        to_do="`gpu-ledger check P` names the pod, the time, and what each source says. Accept "
-        "one of them: `gpu-ledger accept-gap --cluster CLUSTER_ID --source SOURCE --from FROM "
-        "--to UNTIL --pod POD_UID --treatment TREATMENT --reason WHY --by NAME` (treatment "
+        "requests without a phase, or a start before the pod was there (`fct_contradictions` has "
+        "the statements).",
+        bill="One of the statements is wrong, and the amount depends on it.",
+        to_do="`gpu-ledger check P` names the pod, the time, and the statement of each source. "
+        "Accept one of them: `gpu-ledger accept-gap --cluster CLUSTER_ID --source SOURCE --from "
+        "FROM --to UNTIL --pod POD_UID --treatment TREATMENT --reason WHY --by NAME` (treatment "
         "bill_lifecycle, bill_samples or bill_nothing).",
     ),
     Kind(
@@ -243,20 +242,21 @@ _KINDS = (
         "allocation_not_seen",
         blocks=True,
         remedy=Remedy.BACKFILL,
-        means="A pod was alive before a time that no source saw, and nothing was seen of it "
-        "afterwards: nobody knows when it ended.",
-        bill="This time is billed as nothing until it is backfilled or accepted.",
-        to_do="Pull the hours again; if that brings nothing, sign for them: `gpu-ledger accept-gap "
-        "--cluster CLUSTER_ID --source SOURCE --from FROM --to UNTIL --pod POD_UID --treatment "
-        "bill_nothing --reason WHY --by NAME`.",
+        means="A pod existed before a gap of all sources, and no source has it afterwards: its end "
+        "is not known.",
+        bill="This time is not billed until it is backfilled or accepted.",
+        to_do="Pull the hours again; if the source has no data, accept them: `gpu-ledger "
+        "accept-gap --cluster CLUSTER_ID --source SOURCE --from FROM --to UNTIL --pod POD_UID "
+        "--treatment bill_nothing --reason WHY --by NAME`.",
     ),
     Kind(
         "REC-003",
         "too_short_to_be_sampled",
         blocks=False,
         remedy=Remedy.COVERED,
-        means="A pod lived between two scrapes, so that no sample could see it. The journal did.",
-        bill="It is billed from its lifecycle, to the second.",
+        means="A pod started and ended between two scrapes, so no sample shows it. The journal "
+        "does.",
+        bill="It is billed by its lifecycle, to the second.",
         to_do="Nothing has to be done.",
     ),
     Kind(
@@ -264,8 +264,8 @@ _KINDS = (
         "dispute_accepted",
         blocks=False,
         remedy=Remedy.SIGN,
-        means="The sources contradicted each other, and a dated decision says which one counts.",
-        bill="The amount follows the decision, which is printed on the invoices it touches.",
+        means="The sources contradicted each other, and a dated decision chooses one of them.",
+        bill="The amount follows the decision, which is printed on the affected invoices.",
         to_do="Nothing has to be done.",
     ),
     Kind(
@@ -275,7 +275,7 @@ _KINDS = (
         remedy=Remedy.SIGN,
         means="There is a price list, but no row of it covers this use: no rate for this GPU "
         "class and shape, in this cluster, at this time.",
-        bill="This use would be given away for nothing.",
+        bill="This use would be free.",
         to_do="Add a row to rates.csv for this class, shape and time.",
     ),
     Kind(
@@ -284,9 +284,9 @@ _KINDS = (
         blocks=True,
         remedy=Remedy.SIGN,
         means="A rate differs by more than 25 % from the one before it, and its row in rates.csv "
-        "carries no second name. Prices wrong by a factor of ten look exactly like this.",
+        "has no second name. Prices wrong by a factor of ten look like this.",
         bill="Every line of this class and shape would be wrong by the same factor.",
-        to_do="Let a second person check the rate and write their name in `second_name`.",
+        to_do="Let a second person check the rate and enter the name in `second_name`.",
     ),
     Kind(
         "EDIT-001",
@@ -309,7 +309,7 @@ _KINDS = (
         remedy=Remedy.SIGN,
         means="Pods used a device that belongs to no GPU class: an unknown product, resource "
         "name or MIG profile.",
-        bill="The seconds are counted, but nobody knows what they cost.",
+        bill="The seconds are counted, but they have no price.",
         to_do="Add the product to products.csv (one row), then `gpu-ledger refresh`.",
     ),
     Kind(
@@ -317,10 +317,10 @@ _KINDS = (
         "sums_differ",
         blocks=True,
         remedy=Remedy.SIGN,
-        means="Two sums that are the same thing by definition are not the same number.",
-        bill="At least one of the two numbers would be printed although it is wrong.",
-        to_do="Rebuild the period with `gpu-ledger refresh`. If it stays, it is a fault of "
-        "gpu-ledger: send `gpu-ledger support-bundle`.",
+        means="Two sums that are equal by definition differ.",
+        bill="At least one of the two numbers is wrong.",
+        to_do="Rebuild the period with `gpu-ledger refresh`. If it remains, it is a defect of "
+        "gpu-ledger: send the output of `gpu-ledger support-bundle`.",
     ),
     Kind(
         "CONS-002",
@@ -330,7 +330,7 @@ _KINDS = (
         means="Running, held, idle, unsold, unhealthy and withdrawn share seconds of a node do "
         "not add up to its installed capacity times the measured time.",
         bill="Something was counted twice, or not at all.",
-        to_do="Look at the node with `gpu-ledger nodes`, and at its labels in that hour; sign "
+        to_do="Look at the node with `gpu-ledger nodes`, and at its labels in that hour; accept "
         "nothing before the cause is known.",
     ),
     Kind(
@@ -338,8 +338,8 @@ _KINDS = (
         "more_allocated_than_capacity",
         blocks=True,
         remedy=Remedy.SIGN,
-        means="More of a node's cards, or of their shares, was allocated at one instant than the "
-        "node has.",
+        means="At one instant more cards of a node, or more of their shares, were allocated than "
+        "the node has.",
         bill="At least one pod on this node is billed for a device that it did not have.",
         to_do="Look at the node with `gpu-ledger nodes` and at the two sources of its pods.",
     ),
@@ -348,22 +348,23 @@ _KINDS = (
         "namespace_made_again",
         blocks=False,
         remedy=Remedy.SIGN,
-        means="A namespace was deleted and made again: the same name, another UID, perhaps "
+        means="A namespace was deleted and created again: the same name, another UID, perhaps "
         "another owner.",
-        bill="The tenant is the namespace by name; both lives are on one invoice unless a dated "
-        "decision says otherwise.",
-        to_do="Ask whose namespace it is; if it changed hands, add a dated row to tenants.csv.",
+        bill="The tenant is the namespace by name; both namespaces are on one invoice unless a "
+        "dated decision separates them.",
+        to_do="Find the owner of the namespace; if it has another owner, add a dated row to "
+        "tenants.csv.",
     ),
     Kind(
         "JRN-001",
         "journal_contradicts_itself",
         blocks=False,
         remedy=Remedy.COVERED,
-        means="The API of a cluster said two things that cannot both be true: an end that moved, a "
-        "pod that was gone and is there again, an object that a list left out and a later look "
-        "had, a clock or a resource version that went back.",
-        bill="The rule that the ledger follows is fixed: the earliest start, the first end, and an "
-        "ended pod never opens again. Amounts that rest on these objects follow it.",
+        means="The API of a cluster made two statements that cannot both be true: an end that "
+        "moved, a deleted pod that exists again, an object that a list did not have and a later "
+        "list had, a clock or a resource version that went back.",
+        bill="The rule is fixed: the earliest start and the first end count, and an ended pod "
+        "stays ended. Amounts of these objects follow it.",
         to_do="Look at the rows in `fct_contradictions`. Many at one instant point to a control "
         "plane that was restored from a backup, or to a clock that was set.",
     ),
@@ -372,8 +373,8 @@ _KINDS = (
         "check_failed",
         blocks=True,
         remedy=Remedy.SIGN,
-        means="A named check ran and found rows that are not as they must be.",
-        bill="The facts contradict a rule that every correct month obeys.",
+        means="A named check found rows that break its rule.",
+        bill="The facts contradict a rule that holds for every correct month.",
         to_do="See the check's rows with `gpu-ledger check P -o json`; repair the cause, then "
         "refresh and check again.",
     ),
@@ -382,9 +383,9 @@ _KINDS = (
         "check_not_executed",
         blocks=True,
         remedy=Remedy.SIGN,
-        means="A check that is required did not run, or looked at no row at all. A check that "
-        "looks at nothing passes on every fault.",
-        bill="Every other fault could be silent.",
+        means="A required check did not run, or evaluated no row. A check without rows would pass "
+        "with any fault.",
+        bill="Other faults may not have been found.",
         to_do="Run `gpu-ledger refresh --period P` and `gpu-ledger check P` again.",
     ),
 )
