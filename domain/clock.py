@@ -1,6 +1,6 @@
 """The clock as an argument: nothing that counts asks the machine for the time.
 
-Put here: what a clock is, and from when an hour can be queried.
+Put here: the protocol of a clock, and from when an hour can be queried.
 Not here: the virtual clock of the simulated fleet, which is one (`fake_gpu.clock`).
 """
 

@@ -21,10 +21,10 @@ def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """LF, minimal quotes; floats are refused, because their text is nobody's amount."""
+    """LF, minimal quotes; floats are refused, because they are not exact amounts."""
     text = io.StringIO()
     minimal = csv.writer(text, lineterminator="\n")
-    # The writer quotes what its own line end needs; a lone carriage return would split the row.
+    # The writer does not quote a lone carriage return, which would split the row.
     full = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     minimal.writerow(columns)
     for row in rows:

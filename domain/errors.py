@@ -1,7 +1,7 @@
 """The errors of the ledger, drawn as a tree; the first thing to read.
 
     LedgerError
-    ├── WrongUse            the caller asked for something that cannot be meant   exit 2
+    ├── WrongUse            the command is not valid                       exit 2
     │   └── BadInput        a file or a value that people wrote is not valid      exit 2
     ├── NotBillable         checked, and the answer is no                          exit 1
     ├── CheckFailed         something was checked and is not as it must be        exit 1
@@ -13,7 +13,7 @@ subclasses beside the code that raises them. Errors with one remedy share a `cod
 `DEC-001`, and its page in docs/errors.
 Not here: findings (`domain.findings`), which are facts about evidence and stop nothing alone.
 
-A message has four parts: where, what was seen (with both numbers), why it matters, what to do.
+A message has four parts: the place, the finding (with both numbers), its importance, the remedy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def shown(value: object) -> str:
 
 
 class LedgerError(Exception):
-    """Something the user can understand and act on; every one has a code and a page in docs/."""
+    """An error that the user can correct; it has a code and a page in docs/errors."""
 
     code: ClassVar[str] = "LEDGER-000"
     exit_code: ClassVar[int] = 1
@@ -77,14 +77,14 @@ def _as_it_was(
 
 
 class WrongUse(LedgerError):
-    """The call itself cannot be meant: a bad option, an impossible period, a missing home."""
+    """The command is not valid: a wrong option, an impossible period, a missing home."""
 
     code = "USE-000"
     exit_code = 2
 
 
 class BadInput(WrongUse):
-    """A file or a value that people wrote does not say what it has to say."""
+    """A file or a value that people wrote is not valid."""
 
     code = "INPUT-000"
 
@@ -102,7 +102,7 @@ class NotBillable(LedgerError):
 
 
 class CheckFailed(LedgerError):
-    """Something was checked and is not as it must be."""
+    """A check failed."""
 
     code = "CHECK-000"
 

@@ -1,4 +1,4 @@
-"""Findings, coverage statuses and check_results: what `quality` says and `billing` obeys.
+"""Findings, coverage statuses and check results: the output of `quality`, the input of `billing`.
 
 Put here: the values that cross from check to close, so that neither imports the other.
 Not here: the kinds of findings and their conditions (`quality.finding_catalogue`).

@@ -1,12 +1,12 @@
-"""Which characters the fonts of a PDF can show, and what stands in for the others.
+"""The characters that the fonts of a PDF can show, and the substitutes of the others.
 
 Put here: the ranges, and the substitution.
 Not here: laying out pages, or where a character without a glyph is refused (`decisions.cells`).
 
 An archival PDF must not hold a character that its fonts cannot show, and the fonts are those inside
 typst, the same everywhere. Latin, Greek, Cyrillic, Armenian and Hebrew letters, punctuation,
-currencies, arrows and mathematics are in them; what is not is written as its code point. The sealed
-JSON, which is attached to the page, has every name as it is.
+currencies, arrows and mathematics are in them; other characters are written as their code points.
+The sealed JSON, which is attached to the page, has every name as it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Canonical bytes and hashes: one record, one hash, on every machine and in every year.
 
 Put here: how values become bytes that are hashed.
-Not here: what is hashed, or where hashes are kept.
+Not here: the hashed values, or where hashes are kept.
 
 Two records never share bytes by accident: every part is preceded by its type and its length, so
 ("ab", "c") and ("a", "bc") differ, and so do 1 and "1". Floats are refused: they have no

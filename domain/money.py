@@ -22,7 +22,7 @@ NANOS_PER_UNIT = 1_000_000_000
 SECONDS_PER_HOUR = 3600
 
 LARGEST_NANOS = 10**38 - 1
-"""What `DECIMAL(38,0)` holds; it is below 2¹²⁷, so a signed 128-bit integer holds it too."""
+"""The largest `DECIMAL(38,0)`; it is below 2¹²⁷, so a signed 128-bit integer holds it too."""
 
 _AMOUNT = re.compile(r"(-?)(\d{1,29})(?:\.(\d+))?", re.ASCII)
 _CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)

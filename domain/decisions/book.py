@@ -1,7 +1,7 @@
-"""The decisions of a home, all tables together, and the questions that are put to them.
+"""The decisions of a home: all tables together, and the rows that hold.
 
-Put here: what holds at an instant, what holds in a period, at which instants something changes.
-Not here: how tables are read (`reading`), or what a decision does to a figure.
+Put here: the rows of an instant and of a period, and the instants of changes.
+Not here: reading tables (`reading`), or the effect of a decision on a number.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Decisions:
     products: tuple[Product, ...] = ()
     amendments: tuple[Amendment, ...] = ()
     problems: tuple[PriceChangeNeedsSecondName, ...] = field(default=(), compare=False)
-    """What was decided in a valid form and still lacks something: a second name."""
+    """Valid rows that lack a second name."""
 
     def rows(self, table: TableName) -> tuple[Row, ...]:
         rows: tuple[Row, ...] = getattr(self, table.value)
@@ -63,7 +63,7 @@ class Decisions:
 
     @cached_property
     def sha256(self) -> str:
-        """One hash for what is decided, whatever the order, spelling and comments of the files."""
+        """One hash of all decisions, independent of order, spelling and comments of the files."""
         return sha256(canonical_rows(self.rows))
 
     # Prices ---------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Decisions:
         return sorted(e for e in edges if window.started_at < e < window.ended_at)
 
     def valid_in(self, window: Interval) -> Decisions:
-        """The copies that a close seals; see `sealing` for what they leave out."""
+        """The copies that a close seals; see `sealed_copies` for the rows that they omit."""
         problems = tuple(p for p in self.problems if p.change.applies_in(window))
         return Decisions(**held_in(self.rows, window), problems=problems)
 

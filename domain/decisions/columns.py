@@ -1,6 +1,6 @@
-"""The columns that many decision tables share, and what their rows have in common.
+"""The columns and checks that many decision tables share.
 
-Put here: who signed, from when until when, which cluster; and the checks that go with them.
+Put here: reason, names, validity and cluster; and their checks.
 Not here: whole tables (`fleet_tables`, `price_tables`, `exception_tables`).
 """
 
@@ -24,7 +24,7 @@ VALID_FROM = Column(
 VALID_UNTIL = Column(
     "valid_until",
     cells.optional(cells.instant()),
-    "the first instant at which it no longer holds; empty while nobody has ended it",
+    "the first instant at which it no longer holds; empty: it has no end",
     "",
 )
 CLUSTER_ID = Column(
@@ -59,4 +59,4 @@ def dated(row: DatedRow | Outage | AcceptedGap) -> Iterable[Objection]:
 def two_people(row: Rate | Amendment) -> Iterable[Objection]:
     if row.second_name.casefold() == row.decided_by.casefold():
         seen = f"{row.second_name!r} signed twice"
-        yield Objection("second_name", seen, "have somebody else agree, and write that name")
+        yield Objection("second_name", seen, "let another person agree, and enter that name")

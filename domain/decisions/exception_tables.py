@@ -1,4 +1,4 @@
-"""Tables about what is not billed as counted: outages, accepted gaps, amendments.
+"""Tables of exceptions to billing: outages, accepted gaps, amendments.
 
 Put here: their columns, meanings and examples.
 Not here: when a gap blocks a close (`quality`), or how a correction is made (`billing`).
@@ -47,7 +47,7 @@ OUTAGES = Table(
 
 ACCEPTED_GAPS = Table(
     TableName.ACCEPTED_GAPS,
-    "Stretches that could not be proved, and what somebody signed to bill for them.",
+    "Time without complete evidence, and the accepted treatment.",
     AcceptedGap,
     (
         CLUSTER_ID,

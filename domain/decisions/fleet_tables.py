@@ -1,6 +1,6 @@
-"""Tables about what there is: clusters, whose a namespace is, parties, products.
+"""Tables about the fleet: clusters, owners of namespaces, parties, products.
 
-Put here: their columns, meanings, examples, and what no single cell can say.
+Put here: their columns, meanings, examples, and the checks of whole rows.
 Not here: prices (`price_tables`), or exceptions to counting (`exception_tables`).
 """
 

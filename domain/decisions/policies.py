@@ -1,7 +1,7 @@
-"""The policies of the ledger: what holds when nobody decided otherwise, and how values are read.
+"""The policies of the ledger: their defaults, and the form of their values.
 
 Put here: the names, their default values and versions, and the form of each value.
-Not here: what a policy does to a figure.
+Not here: the effect of a policy on a number.
 """
 
 from __future__ import annotations
@@ -60,5 +60,5 @@ DEFAULT_POLICIES: dict[PolicyName, Policy] = {
 
 
 def value_of(policy: Policy) -> Any:
-    """The policy's value as what it means: a word, an exact share, a number of days."""
+    """The value of a policy: a word, an exact share, a number of days."""
     return VALUE_FORMS[policy.policy].read(policy.value)

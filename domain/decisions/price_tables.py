@@ -1,6 +1,6 @@
 """Tables about money: rates, weights, budgets, and the policies printed beside them.
 
-Put here: their columns, meanings, examples, and what no single cell can say.
+Put here: their columns, meanings, examples, and the checks of whole rows.
 Not here: which rate applies (`rates`), or whether a change was signed twice (`price_changes`).
 """
 

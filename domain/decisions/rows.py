@@ -1,10 +1,10 @@
-"""The rows of the decision tables, typed: what people decide, from when until when, and who.
+"""The rows of the decision tables, typed: a decision, its validity and its names.
 
 Put here: one frozen class per table, with the few questions that a single row can answer.
 Not here: how a row is read and written (`domain.decisions.tables`), or which row applies.
 
-`line` says where a row stood when it was read. It is no part of what was decided: two rows that
-say the same are equal wherever they stand.
+`line` is the line of a row in its file. It is not part of the decision: two rows with the same
+cells are equal.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sources(StrEnum):
 
 
 class GapTreatment(StrEnum):
-    """What is billed for a stretch that could not be proved, once somebody has signed for it."""
+    """The billed source of time without complete evidence, by an accepted gap."""
 
     BILL_LIFECYCLE = "bill_lifecycle"
     BILL_SAMPLES = "bill_samples"
@@ -88,7 +88,7 @@ class PartyRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What every decision has: why, by whom, when; a second name where two are needed."""
+    """The columns of every decision: reason, name and date."""
 
     reason: str
     decided_by: str
@@ -98,7 +98,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatedRow(Row):
-    """A decision that holds from an instant until another, or until somebody ends it."""
+    """A decision that holds from an instant until another, or without an end."""
 
     valid_from: datetime
     valid_until: datetime | None = None
@@ -167,7 +167,7 @@ class Rate(DatedRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Row):
-    """What a tenant means to spend in one period, or in every one."""
+    """The budget of a tenant for one period, or for every period."""
 
     tenant: str
     billing_period: BillingPeriod | None = None
@@ -209,7 +209,7 @@ class Outage(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedGap(Row):
-    """A stretch that could not be proved, and what somebody signed to bill for it."""
+    """Time without complete evidence, and its accepted treatment."""
 
     cluster_id: str
     source: Source

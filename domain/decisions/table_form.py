@@ -1,6 +1,6 @@
 """The form of a decision table: its columns, their meaning, and the class of its rows.
 
-Put here: what a table and a column are.
+Put here: tables and columns.
 Not here: the tables themselves (`domain.decisions.tables`).
 """
 
@@ -16,7 +16,7 @@ from domain.decisions.rows import Row, TableName
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its cells, what it means, and what a person would write in it."""
+    """One column: its cells, its meaning, and an example."""
 
     name: str
     cell: Cell[Any]
@@ -32,7 +32,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """What is wrong with a row whose cells are right, one by one."""
+    """A problem of a whole row with valid cells."""
 
     column: str
     seen: str

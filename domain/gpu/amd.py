@@ -1,6 +1,6 @@
 """AMD's resources: whole cards and partitions, under both naming strategies.
 
-Put here: what the node labeller's labels say about a resource of the domain amd.com.
+Put here: the labels of the node labeller, for resources of the domain amd.com.
 Not here: other vendors, or claims (`domain.gpu.claims`).
 
 Under the single strategy everything is `amd.com/gpu`: a node of 8 cards in CPX shows 64 of them.
@@ -28,7 +28,7 @@ _PARTS = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4}  # cpx: as many as the card ha
 
 
 def classify_amd(name: ResourceName, labels: NodeLabels, catalogue: Catalogue) -> Classified:
-    """What a resource of the domain amd.com is on a node with these labels."""
+    """Classify a resource of the domain amd.com on a node with these labels."""
     if name.local != "gpu" and not _PARTITION.fullmatch(name.local):
         return Unclassified(
             Reason.UNKNOWN_RESOURCE,

@@ -54,10 +54,10 @@ UNKNOWN_SHARE = "unknown"
 def claimed_resource(
     driver: str, device: str, consumed: Mapping[str, str], capacity: Mapping[str, str]
 ) -> str:
-    """The name of what a claim got: the device, or the part of its memory that it consumes.
+    """The resource name of a claim: the device, or the consumed part of its memory.
 
-    A claim that consumes no memory of a shared device has the device's plain name: whoever holds
-    it then divides it evenly.
+    A claim that consumes no memory of a shared device has the plain name of the device; its pods
+    then share it evenly.
     """
     name = f"{driver}/{device}"
     used = _memory(consumed)
@@ -88,7 +88,7 @@ def classify_claim(
     catalogue: Catalogue,
     attributes: Mapping[str, str] | None = None,
 ) -> Classified:
-    """What a claimed device is: attributes (`productName`, `profile`) before name and labels."""
+    """Classify a claimed device: attributes (`productName`, `profile`) before name and labels."""
     labels = NodeLabels.of(node_labels)
     known = {str(key).rpartition("/")[2]: str(value) for key, value in (attributes or {}).items()}
     readers = {"gpu.nvidia.com": _nvidia, "gpu.amd.com": _amd, "gpu.intel.com": _intel}

@@ -1,4 +1,4 @@
-"""What a resource is: from its name and the labels that its node had when the pod was bound.
+"""Classification of a resource by its name and the labels of its node at binding time.
 
 Put here: the one question, and which vendor's rules answer it.
 Not here: those rules (`domain.gpu.nvidia`, `amd`, `intel`, `claims`).
@@ -27,10 +27,10 @@ def classify(
     *,
     node_capacity: Mapping[str, int] | None = None,
 ) -> Classified:
-    """What one device of `resource` is, or why nobody can say.
+    """The kind of one device of `resource`, or the reason why it is not known.
 
     Names of resources and labels may be as the node has them or as kube-state-metrics mangles
-    them; whoever asks about many resources of one node makes `NodeLabels` once.
+    them; for many resources of one node, create `NodeLabels` once.
     `gpu.nvidia.com/gpu-0` (driver/device) is a claimed device. Never raises on strange text.
     """
     if len(resource) > LONGEST_RESOURCE:

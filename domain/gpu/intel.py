@@ -1,6 +1,6 @@
 """Intel's resources: data-centre GPUs (`gpu.intel.com/i915`, `…/xe`) and Gaudi (`habana.ai/gaudi`).
 
-Put here: what node feature discovery's labels say about a resource of these domains.
+Put here: the labels of node feature discovery, for resources of these domains.
 Not here: other vendors, or claims (`domain.gpu.claims`).
 
 Intel's plugin can offer one GPU several times without saying so in any label. The node's capacity
@@ -28,7 +28,7 @@ _GAUDI_PCI = re.compile(r"[0-9a-f]{4}_1da3_([0-9a-f]{4})_present", re.ASCII)
 def classify_intel(
     name: ResourceName, labels: NodeLabels, catalogue: Catalogue, capacity: int | None
 ) -> Classified:
-    """What a resource of the domain gpu.intel.com is on a node with these labels."""
+    """Classify a resource of the domain gpu.intel.com on a node with these labels."""
     if name.local not in _GPU_NAMES:
         return _unknown(name, "gpu.intel.com/i915 nor gpu.intel.com/xe")
     product = intel_product(labels, catalogue)
@@ -48,7 +48,7 @@ def classify_intel(
 
 
 def classify_habana(name: ResourceName, labels: NodeLabels, catalogue: Catalogue) -> Classified:
-    """What a resource of the domain habana.ai is on a node with these labels."""
+    """Classify a resource of the domain habana.ai on a node with these labels."""
     if name.local not in _GAUDI_NAMES:
         return _unknown(name, "habana.ai/gaudi")
     ids = _pci_ids(labels, "feature.node.kubernetes.io/pci-", _GAUDI_PCI)

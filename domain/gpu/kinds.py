@@ -26,7 +26,7 @@ class Kind(StrEnum):
     REPLICA = "replica"  # one of n that share a card in time (time-slicing, MPS)
     MIG_REPLICA = "mig_replica"  # one of n that share a MIG instance
     PASSTHROUGH = "passthrough"  # the card itself, given to a virtual machine
-    SHARE = "share"  # what one of several claims on a card consumes of it
+    SHARE = "share"  # the part of a card that one of several claims consumes
     PARTITION = "partition"  # one of n parts into which an AMD card is partitioned
 
 

@@ -1,7 +1,7 @@
 """A node's labels, as the node carries them or as kube-state-metrics mangles them.
 
 Put here: looking labels up under one spelling, whatever spelling the source used.
-Not here: what a label means (`domain.gpu.nvidia`, `domain.gpu.amd`, `domain.gpu.intel`).
+Not here: the meaning of a label (`domain.gpu.nvidia`, `domain.gpu.amd`, `domain.gpu.intel`).
 
 `nvidia.com/gpu.product` on the node is `label_nvidia_com_gpu_product` in `kube_node_labels`;
 where two labels are mangled alike, both get a suffix `_conflict1`, `_conflict2`.
@@ -58,7 +58,7 @@ class NodeLabels:
     def values(self, name: str) -> tuple[str, ...]:
         """Every value that the label has; more than one is ambiguous.
 
-        What the node itself carries under this very name is the value. Mangled, two labels can
+        A label of exactly this name on the node itself is the value. Mangled, two labels can
         look like one, and then the values of both are here.
         """
         if exact := self._exact.get(name):

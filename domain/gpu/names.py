@@ -57,7 +57,7 @@ _DEVICE_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ResourceName:
-    """A resource's name: its domain's vendor and, mangled, what follows the domain."""
+    """A resource's name: the vendor of its domain and, mangled, the part after the domain."""
 
     text: str
     vendor: Vendor | None

@@ -1,6 +1,6 @@
 """NVIDIA's resources: whole cards, MIG under both strategies, shared replicas.
 
-Put here: what GPU feature discovery's labels say about a resource of the domain nvidia.com.
+Put here: the labels of GPU feature discovery, for resources of the domain nvidia.com.
 Not here: passthrough cards, which any vendor's virtual machines have (`domain.gpu.classify`), or
 claims (`domain.gpu.claims`).
 
@@ -47,7 +47,7 @@ def parse_product_label(value: str) -> ProductLabel:
 
 
 def classify_nvidia(name: ResourceName, labels: NodeLabels, catalogue: Catalogue) -> Classified:
-    """What a resource of the domain nvidia.com is on a node with these labels."""
+    """Classify a resource of the domain nvidia.com on a node with these labels."""
     if name.local in ("gpu", "gpu" + _RENAMED_SUFFIX):
         return _gpu(name.local != "gpu", labels, catalogue)
     if name.local.startswith("mig_"):
@@ -60,7 +60,7 @@ def classify_nvidia(name: ResourceName, labels: NodeLabels, catalogue: Catalogue
 
 
 def _gpu(is_renamed: bool, labels: NodeLabels, catalogue: Catalogue) -> Classified:
-    """`nvidia.com/gpu` or `nvidia.com/gpu.shared`: what it stands for is in the product label."""
+    """`nvidia.com/gpu` or `nvidia.com/gpu.shared`: the product label has its meaning."""
     found = _product_label(labels, catalogue)
     if isinstance(found, Unclassified):
         return found
@@ -105,7 +105,7 @@ def _unknown_product(model: str) -> Unclassified:
 def _replicas(
     resource: str, labels: NodeLabels, *, is_renamed: bool, is_shared: bool
 ) -> int | Unclassified:
-    """How many share one device of a resource: 1, or what its label `replicas` says.
+    """How many share one device of a resource: 1, or the label `replicas`.
 
     Sharing shows in the name (`.shared`) or in the product (`-SHARED`), and then needs its
     number. A number without either belongs to a resource of another name.
@@ -203,7 +203,7 @@ def _named_profile(
 
 @lru_cache(maxsize=GEOMETRIES_REMEMBERED)
 def _profiles_by_name(geometry: Geometry) -> dict[tuple[str, bool], frozenset[MigProfile]]:
-    """Profiles by what follows the domain: by the exact name, and by the mangled one.
+    """Profiles by the part after the domain: by the exact name, and by the mangled one.
 
     An exact name means one profile; a mangled one can mean two.
     """

@@ -1,7 +1,7 @@
-"""MIG: how one card is cut into instances, and what part of the card each of them is.
+"""MIG: the instances of a card, and their shares of it.
 
 Put here: the profile grammar, geometries, layouts, placing, shares, mig-parted's files.
-Not here: what a resource name of a cluster means (`domain.gpu`), prices, or any file.
+Not here: resource names of a cluster (`domain.gpu`), prices, or any file.
 """
 
 from domain.mig.geometry import WHOLE as WHOLE

@@ -1,4 +1,4 @@
-"""What a card can be cut into: its slots, its profiles, and the share that each profile is.
+"""The geometry of a card: its slots, its profiles, and the share of each profile.
 
 Put here: one card's MIG facts as values, shares as exact fractions, and the two families of
 geometry from which a new card's profiles follow.
@@ -141,8 +141,8 @@ _FOUR_SLOTS: tuple[_Row, ...] = (
 def family_geometry(name: str) -> Geometry | None:
     """`8-slot-288gb` and `4-slot-32gb`: the profiles that follow from slots and gigabytes.
 
-    So a new card of a known family is one row. The gigabytes in a profile's name are what
-    NVIDIA's library computes: the memory rounded up to eighths of the card, then to the nearest.
+    So a new card of a known family is one row. The gigabytes in a profile's name follow
+    NVIDIA's library: the memory rounded up to eighths of the card, then to the nearest.
     """
     match = _FAMILY.fullmatch(name)
     if not match or not 0 < int(match[2]) <= LARGEST_CARD_GB:

@@ -39,7 +39,7 @@ Instances = tuple[tuple[MigProfile, int], ...]  # a multiset: profile and count,
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the instances so far take of a card."""
+    """The parts of a card that the instances so far occupy."""
 
     slots: int = 0  # as bits
     compute_slots: int = 0

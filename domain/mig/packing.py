@@ -4,7 +4,7 @@ Put here: the exact smallest number, and the plain bound when a search would tak
 Not here: how many cards a node has, and which of its numbers say so (`domain.gpu.cards`).
 
 A node offers instances on so many cards; which instance is on which card is not known. Some of
-the instances are allocated. What is proved is the smallest number of cards that can hold those,
+the instances are allocated. The result is the smallest number of cards that can hold those,
 while all that the node offers still lies on its cards.
 """
 
@@ -51,7 +51,7 @@ def pack(
 
     `offered` are all instances of the node's cards, `cards` how many cards those are on (None:
     not known). Contradicting numbers (more allocated than offered, more offered than the cards
-    can hold) give what the allocated instances alone need.
+    can hold) give the number for the allocated instances alone.
     """
     return _pack(geometry, _instances(allocated), _instances(offered), cards)
 
@@ -121,7 +121,7 @@ class _Search:
         for covering in range(at_least, cards + 1):
             if self._covers(there, wanted, covering, cards - covering):
                 return covering
-        return at_least  # the cards cannot hold what is offered: the numbers contradict each other
+        return at_least  # the cards cannot hold the offered instances: contradicting numbers
 
     def _step(self) -> None:
         self._steps += 1
@@ -144,7 +144,7 @@ class _Search:
         return self._packed[key]
 
     def _covers(self, there: Vector, wanted: Vector, covering: int, others: int) -> bool:
-        """Whether `covering` cards hold all that is wanted, and `others` what is then left."""
+        """Whether `covering` cards hold all wanted instances, and `others` the rest."""
         if not any(wanted):
             return self._packs(there, covering + others)
         key = (there, wanted, covering, others)
@@ -164,7 +164,7 @@ class _Search:
         return _plain_bound(self._geometry, tuple(zip(self._names, counts, strict=True)))
 
     def _fullest(self, counts: Vector) -> list[Vector]:
-        """What one card can hold of these, leaving out what can be part of more.
+        """The maximal sets of these instances on one card.
 
         Moving an instance onto a card never makes another card worse, so fuller is enough. What
         can be placed stays so when an instance is taken away, so one more instance decides.

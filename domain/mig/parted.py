@@ -22,7 +22,7 @@ from domain.mig.profile import LARGEST_NUMBER, MigProfile, NotAMigProfile, parse
 from domain.mig.yaml_tree import Document, NotAMigPartedFile, Value, read_documents
 
 ACCEPTED = "Selected MIG configuration is valid"
-"""What `nvidia-mig-parted assert --valid-config` prints."""
+"""The output of `nvidia-mig-parted assert --valid-config`."""
 
 REFUSED = "refused: devices is a single number, and has to be a list"
 
@@ -85,7 +85,7 @@ class PartedEntry:
 
 @dataclass(frozen=True, slots=True)
 class PartedFile:
-    """The configurations of a file by name, and what is strange about them."""
+    """The configurations of a file by name, and the warnings about them."""
 
     configs: Mapping[str, tuple[PartedEntry, ...]]
     warnings: tuple[str, ...] = ()

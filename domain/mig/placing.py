@@ -158,7 +158,7 @@ def _fewest_bins(capacity: int, sizes: tuple[int, ...]) -> int:
 
 
 def _after_one_bin(room: int, sizes: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """What can remain after filling one instance as far as it goes."""
+    """The possible rests after filling one instance."""
     fitting = {size for size in sizes if size <= room}
     if not fitting:
         return {sizes}

@@ -19,7 +19,7 @@ LONGEST_PROFILE = 253
 """In characters: no name in Kubernetes is longer, and no real profile has more than 20."""
 
 LARGEST_NUMBER = 2**63 - 1
-"""What Go's integers hold; mig-parted refuses a longer number, and so does this."""
+"""The largest integer of Go; mig-parted refuses a larger number."""
 
 _FIELDS = re.compile(r"(?:([0-9]+)c\.)?([0-9]+)g\.([0-9]+)gb", re.ASCII)
 _ATTRIBUTE = re.compile(r"[A-Za-z](?:[A-Za-z0-9.]*[A-Za-z0-9])?", re.ASCII)
@@ -47,7 +47,7 @@ def mangled(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MigProfile:
-    """Compute slices, GPU slices, gigabytes, and what is added or taken away."""
+    """Compute slices, GPU slices, gigabytes, and added or removed attributes."""
 
     compute_slices: int
     gpu_slices: int
