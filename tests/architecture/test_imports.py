@@ -41,9 +41,13 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 
 
-# The evidence store is the same for both sources, which do not know each other. The steps are the
-# same for all user interfaces; of these only the command line uses the others.
+# GPUs know nothing of decisions, renderers nothing of the record. The evidence store is the same
+# for both sources, which do not know each other. The steps are the same for all user interfaces; of
+# these only the command line uses the others.
 NOT_IMPORTED_BY: dict[str, tuple[str, ...]] = {
+    "domain.mig": ("domain.gpu", "domain.decisions"),
+    "domain.gpu": ("domain.decisions",),
+    "billing.rendering": ("billing.record", "billing.books", "billing.billed_facts"),
     "ingestion.evidence": ("ingestion.thanos", "ingestion.kubernetes", "ingestion.rebuild"),
     "ingestion.thanos": ("ingestion.kubernetes", "ingestion.rebuild"),
     "ingestion.kubernetes": ("ingestion.thanos", "ingestion.rebuild"),
