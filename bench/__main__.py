@@ -77,7 +77,7 @@ class Outcome:
     load: float = 0.0  # what else ran on the machine when it began, in processors
 
     @property
-    def verdict(self) -> str:
+    def result(self) -> str:
         if not self.rows:
             return "not measured"
         return "reached" if all(row.reached for row in self.rows) else "not reached"
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept[outcome.goal] = outcome
         write_kept(kept)
     print(f"\nwritten: {PAGE}")
-    return 0 if all(outcome.verdict == "reached" for outcome in outcomes) else 1
+    return 0 if all(outcome.result == "reached" for outcome in outcomes) else 1
 
 
 def read_kept() -> dict[str, Outcome]:
@@ -187,7 +187,7 @@ def _lines(outcome: Outcome) -> list[str]:
 
 def page(outcomes: Sequence[Outcome]) -> str:
     """The page of all goals: what was claimed, what was measured, and where."""
-    reached = sum(outcome.verdict == "reached" for outcome in outcomes)
+    reached = sum(outcome.result == "reached" for outcome in outcomes)
     parts = [
         "# Performance: every speed claim, as a ratio of one run\n",
         "Written by `make bench`, or by `python -m bench GOAL…` for some. Both sides of a ratio"

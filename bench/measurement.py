@@ -42,10 +42,10 @@ class Measurement:
 
     def line(self) -> str:
         """For a bench that is run alone."""
-        verdict = "ok" if self.reached else "MISSED"
+        result = "ok" if self.reached else "MISSED"
         return (
             f"{self.goal} {self.what}: {self.value:.3g} {self.unit}, {self.sense} "
-            f"{self.limit:g}: {verdict} ({self.how})"
+            f"{self.limit:g}: {result} ({self.how})"
         )
 
 

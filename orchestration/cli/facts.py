@@ -114,7 +114,7 @@ def check_period(period: BillingPeriod | None, home_path: Path, output: str) -> 
         )
     else:
         emit(rows, output, empty=f"Nothing was found: no finding is about {period}.")
-    verdict = "may be billed" if check_result.billable else "may not be billed"
-    click.echo(f"{period} {verdict}: {len(check_result.blocking)} findings block.", err=True)
+    status = "may be billed" if check_result.billable else "may not be billed"
+    click.echo(f"{period} {status}: {len(check_result.blocking)} findings block.", err=True)
     snapshot(opened)
     return 0 if check_result.billable else 1

@@ -29,7 +29,7 @@ def test_one_missed_row_misses_the_goal_and_the_page_says_so() -> None:
         table.Outcome("P7", (), "no prometheus is installed"),
         table.Outcome("P4", (Measurement("P4", "finer", 1.0, 1.2, "at most", "half"),), ""),
     ]
-    assert [outcome.verdict for outcome in outcomes] == ["not reached", "not measured", "reached"]
+    assert [outcome.result for outcome in outcomes] == ["not reached", "not measured", "reached"]
     page = table.page(outcomes)
     assert "1 of 3 goals are reached." in page
     assert "| P1 | with gzip | 1.3 x | at most 1.1 | **not reached** |" in page
@@ -61,7 +61,7 @@ def test_what_cannot_be_measured_is_told_with_its_reason(
     monkeypatch.setattr(table, "BENCHES", {"bench_odd": ("P1",)})
     [outcome] = table.measure(["P1"])
     assert missing in outcome.missing
-    assert outcome.verdict == "not measured"
+    assert outcome.result == "not measured"
 
 
 @pytest.fixture

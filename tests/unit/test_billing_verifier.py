@@ -394,7 +394,7 @@ def test_a_void_that_does_not_negate_is_found(home: Path) -> None:
     assert any("negated in billed_cost" in problem for problem in problems)
 
 
-def test_a_rewritten_chain_is_found_by_the_sourceed_head(home: Path) -> None:
+def test_a_rewritten_chain_is_found_by_the_attested_head(home: Path) -> None:
     body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     head = (home / "documents/2026-10/head.json").read_bytes()
     assert verify(body, head).passed
@@ -426,7 +426,7 @@ def test_what_is_no_head_sources_nothing(home: Path, head: str) -> None:
     assert problem.startswith("events up to the attested head: ")
 
 
-def test_a_record_made_anew_is_whole_and_not_the_one_that_was_sourceed(
+def test_a_record_made_anew_is_whole_and_not_the_one_that_was_attested(
     home: Path, tmp_path: Path
 ) -> None:
     """As an insider would who can write everything: the same month again, at half the price."""

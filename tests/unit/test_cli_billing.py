@@ -107,7 +107,7 @@ def test_a_look_shows_what_changed_since_the_last_one(
     assert [row["since_last_look"] for row in shown] == ["", "3.60"]
 
 
-def test_a_restored_home_is_admitted_by_its_sourceed_head_or_two_names(
+def test_a_restored_home_is_admitted_by_its_attested_head_or_two_names(
     world: World, tmp_path: Path
 ) -> None:
     world.write()

@@ -71,7 +71,7 @@ def test_deleted_manifests_of_a_closed_month_are_a_problem(world: World) -> None
     assert "period 2026-10" in problem["where"]
 
 
-def test_a_sourceed_head_shows_an_edit_of_the_newest_manifest(world: World) -> None:
+def test_a_attested_head_shows_an_edit_of_the_newest_manifest(world: World) -> None:
     manifests = land(world, "08", "09")
     ran = CliRunner().invoke(cli, ["landing", "heads", "--home", str(world.path), "-o", "json"])
     heads = world.path.parent / "heads.json"
