@@ -16,8 +16,8 @@ from typing import Any
 
 from warehouse.build import WORKING_NAME
 from warehouse.home import Home
-from warehouse.kept import kept_in
 from warehouse.model_pages import PAGE_VERSION, write_model_pages
+from warehouse.page_cache import find_cache_folder
 from warehouse.project import project_sha256
 
 FILE = Path(__file__).with_suffix(".json")
@@ -37,7 +37,7 @@ def model_page(home: Home) -> bytes:
     """The documentation of all models as one HTML file. It has no data of the home."""
     folder = home.build / "pages"
     key = f"{project_sha256()[:16]}-{version('dbt-core')}-{PAGE_VERSION}"
-    kept = kept_in(folder) / f"{key}.html"
+    kept = find_cache_folder(folder) / f"{key}.html"
     if not kept.is_file():
         # dbt opens a database to compile; the file of a build may be locked by another process.
         write_model_pages(folder, kept, folder / WORKING_NAME, kept_lineage())

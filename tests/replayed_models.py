@@ -31,7 +31,7 @@ from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject, ModelFailed, tests_of
 from warehouse.device_tables import create_device_kinds
 from warehouse.home import Home
-from warehouse.kept import keep, kept_in
+from warehouse.page_cache import find_cache_folder, write_to_cache
 from warehouse.placement import register
 from warehouse.project import dbt_project_dir, project_sha256
 from warehouse.raw_decisions import create_raw_decisions
@@ -78,12 +78,12 @@ def recorded(sha256: str) -> dict[str, Any]:
     """The statements of the project with this hash; other processes wait for the first of them."""
     known_by = [sha256, str(dbt_project_dir()), Path(__file__).read_text(encoding="utf-8")]
     known_by += [version(name) for name in RECORDED]
-    folder = kept_in(Path(tempfile.gettempdir()))
+    folder = find_cache_folder(Path(tempfile.gettempdir()))
     path = folder / f"{hashlib.sha256(json.dumps(known_by).encode()).hexdigest()[:32]}.statements"
     with Path(tempfile.gettempdir(), f"{path.stem}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
-            keep(path, json.dumps(_record()).encode())
+            write_to_cache(path, json.dumps(_record()).encode())
     statements: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return statements
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.dbt_run import FLAGS, ModelFailed, parse_project, places
-from warehouse.kept import keep
+from warehouse.page_cache import write_to_cache
 
 TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
 """The one address in dbt's page from which a browser would load anything: usage statistics."""
@@ -52,7 +52,7 @@ def write_model_pages(folder: Path, path: Path, database: Path, lineage: Lineage
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
     told = (folder / "target" / "manifest.json").read_text(encoding="utf-8")
     page = page.replace(told, as_shown(told, lineage))
-    keep(path, _of_any_run(page.replace(TRACKER, "about:blank")).encode())
+    write_to_cache(path, _of_any_run(page.replace(TRACKER, "about:blank")).encode())
     return path
 
 

@@ -109,7 +109,7 @@ TABLE = (
     Fault("C02", "an error although the write was durable, and a retry",
           "written once; an hour that was asked again has both attempts, and one of them counts",
           ("StoreUnusable",),
-          (landing.test_an_error_although_it_was_written_keeps_the_bytes_once_and_the_chain_whole,
+          (landing.test_an_error_after_a_write_keeps_one_copy_and_the_chain_whole,
            spool.test_a_write_that_was_durable_and_said_no_is_not_written_twice,
            crashes.test_a_full_disk_at_any_write_is_said_and_repaired)),
 )  # fmt: skip

@@ -188,7 +188,7 @@ def test_lost_rights_close_nothing_and_are_written_down(tmp_path: Path) -> None:
     assert (gap["from"], gap["until"]) == ("2026-10-01T00:14:00Z", "2026-10-01T01:15:00Z")
 
 
-def test_a_list_that_silently_shows_fewer_namespaces_closes_nothing_while_the_watch_lives(
+def test_a_list_with_fewer_namespaces_closes_nothing_during_a_watch(
     tmp_path: Path,
 ) -> None:
     """The hourly list lacks a namespace; a second one too; the live watch told of no deletion."""
@@ -279,7 +279,7 @@ def test_missing_bookmarks_cost_coverage_and_no_truth(tmp_path: Path) -> None:
         assert made.lines("gap") == []
 
 
-def test_where_a_clock_stops_for_others_a_collector_without_a_watch_does_nothing(
+def test_a_collector_without_a_watch_ignores_stops_for_other_clusters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hour's list is made at its cluster's own stop, and is over before the clock goes on.

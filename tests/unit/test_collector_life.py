@@ -136,7 +136,7 @@ def pulled_at(made: World, hour: int, asked: int) -> tuple[Outcome, str]:
     return attempt.hours[0].outcome, attempt.hours[0].reason
 
 
-def test_an_hour_without_a_collector_is_empty_and_says_that_nothing_brings_it_back(
+def test_an_hour_without_a_collector_is_empty_and_final(
     tmp_path: Path,
 ) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:

@@ -71,7 +71,7 @@ def test_a_limit_alone_is_a_request_and_so_is_one_of_an_init_container() -> None
     assert observe.matters(first)
 
 
-def test_a_pod_with_a_claim_matters_and_so_does_one_whose_request_became_a_claim() -> None:
+def test_a_pod_with_a_claim_or_an_extended_resource_claim_is_recorded() -> None:
     claiming = pod("u", 1, gpus=0)
     claiming["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "mine"}]
     assert observe.matters(claiming)

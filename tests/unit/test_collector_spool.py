@@ -279,7 +279,7 @@ def test_a_key_can_be_read_back(tmp_path: Path) -> None:
     assert (segment.key, segment.hour, segment.sequence) == (key, NOON, 7)
 
 
-def test_the_last_segments_are_found_by_day_and_without_any_by_looking_everywhere(
+def test_the_last_segments_are_found_by_day_or_in_the_whole_journal(
     tmp_path: Path,
 ) -> None:
     store = FolderStore(tmp_path)
@@ -334,7 +334,7 @@ def test_a_damaged_segment_is_landed_as_it_is_and_its_hour_says_so(tmp_path: Pat
         assert made.rows(attempt)["pod_observations"]
 
 
-def test_a_bit_that_flips_in_the_spool_is_named_and_what_it_changed_is_never_evidence(
+def test_a_flipped_bit_in_a_segment_is_reported_and_never_evidence(
     tmp_path: Path,
 ) -> None:
     """What is decoded is what there is without the segment."""
@@ -361,7 +361,7 @@ def test_a_bit_that_flips_in_the_spool_is_named_and_what_it_changed_is_never_evi
         assert made.pull(2).outcome is Outcome.OK
 
 
-def test_a_whole_segment_under_the_name_of_another_hour_or_cluster_is_named_and_not_decoded(
+def test_a_segment_of_another_hour_or_cluster_is_not_decoded(
     tmp_path: Path,
 ) -> None:
     with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
@@ -389,7 +389,7 @@ def test_a_whole_segment_under_the_name_of_another_hour_or_cluster_is_named_and_
             assert made.rows(attempt) == there
 
 
-def test_a_collector_that_finds_a_damaged_segment_lists_again_and_says_from_when(
+def test_a_collector_lists_again_after_a_damaged_segment(
     tmp_path: Path,
 ) -> None:
     with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:

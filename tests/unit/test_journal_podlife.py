@@ -20,7 +20,7 @@ def test_a_pod_that_waits_for_a_node_is_neither_bound_nor_started() -> None:
     assert (waiting.bound_at, waiting.started_at, waiting.ended_at) == ("", "", "")
 
 
-def test_held_begins_when_the_scheduler_says_so_and_running_with_the_first_main_container() -> None:
+def test_held_begins_at_binding_and_running_with_the_first_main_container() -> None:
     two = facts(states={"a": running(40), "b": running(31)}, bound=3)
     assert (two.bound_at, two.started_at) == (text(3), text(31))
 
@@ -47,7 +47,7 @@ def test_a_pod_ends_when_its_last_container_has_finished() -> None:
     assert done.ended_at == text(120)
 
 
-def test_a_terminated_container_of_a_running_pod_is_no_end_for_it_may_start_again() -> None:
+def test_a_terminated_container_does_not_end_a_running_pod() -> None:
     assert facts(states={"main": terminated(10, 60, 1)}).ended_at == ""
 
 

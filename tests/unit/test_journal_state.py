@@ -251,7 +251,7 @@ def test_while_the_watch_is_live_a_list_alone_closes_nothing() -> None:
     assert state.second_look == set()
 
 
-def test_a_deletion_that_the_live_watch_never_told_is_asked_about_again_and_kept() -> None:
+def test_a_deletion_missing_in_the_watch_is_decided_by_a_second_list() -> None:
     state = started("a", "b")
     tell(state, listed(pod("a", 10), version=150, seconds=3600, why="hourly"))
     tell(state, mark(160, 3660))

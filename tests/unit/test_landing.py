@@ -96,7 +96,7 @@ def test_a_body_cut_short_is_found_on_reading(tmp_path: Path) -> None:
         landing(tmp_path).read_body(landed.sha256)
 
 
-def test_a_body_that_claims_a_size_beyond_the_limit_is_refused_before_it_is_unpacked(
+def test_a_body_larger_than_the_limit_is_refused_before_decompression(
     tmp_path: Path,
 ) -> None:
     # A zstd frame header: magic, descriptor with an 8-byte content size, window, 2**62 bytes.
@@ -252,7 +252,7 @@ class Forgetful(FolderStore):
 
 
 @pytest.mark.parametrize(("forgets", "versions"), [("objects/", 1), ("manifests/", 2)])
-def test_an_error_although_it_was_written_keeps_the_bytes_once_and_the_chain_whole(
+def test_an_error_after_a_write_keeps_one_copy_and_the_chain_whole(
     tmp_path: Path, forgets: str, versions: int
 ) -> None:
     """The hour is asked again: two versions side by side at most, of which one is believed."""

@@ -116,7 +116,7 @@ def test_a_late_attempt_joins_its_day(tmp_path: Path) -> None:
     assert len(DerivedFolder.of(runs, "thanos", "c1").compacted()) == 4
 
 
-def test_compacting_once_or_step_by_step_or_after_a_rebuild_gives_the_same_files(
+def test_compacting_in_one_or_several_steps_gives_the_same_files(
     tmp_path: Path,
 ) -> None:
     landing, runs = home_of(tmp_path, 2)

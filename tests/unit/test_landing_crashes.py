@@ -61,7 +61,7 @@ def each_kill(module: str, folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def test_the_kill_points_are_hundreds_and_cover_everything_from_the_first_to_the_last_step(
+def test_kill_points_cover_every_step_of_a_pull(
     kills: list[dict[str, Any]], journals: list[dict[str, Any]]
 ) -> None:
     for killed in (kills, journals):

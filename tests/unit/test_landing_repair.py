@@ -138,7 +138,7 @@ def test_two_who_repair_at_once_both_find_it_whole(tmp_path: Path) -> None:
 # --- killed --------------------------------------------------------------------------------------
 
 
-def test_killed_at_any_write_to_a_bucket_the_rot_is_never_lost_and_the_next_one_repairs() -> None:
+def test_a_repair_in_a_bucket_survives_a_kill_at_any_write() -> None:
     point, died = 0, True
     while died:
         store = MemoryStore()
@@ -157,7 +157,7 @@ def test_killed_at_any_write_to_a_bucket_the_rot_is_never_lost_and_the_next_one_
     assert point > 5
 
 
-def test_killed_at_any_step_on_a_disk_the_rot_is_never_lost_and_the_next_one_repairs(
+def test_a_repair_on_a_disk_survives_a_kill_at_any_step(
     tmp_path: Path,
 ) -> None:
     step, died = 0, True

@@ -213,7 +213,7 @@ def test_a_period_that_was_never_counted_is_no_empty_answer() -> None:
         ask(facts({}), question("usage-by-day"), {"period": "2026-09"})
 
 
-def test_use_is_averaged_by_cluster_product_and_tenant_over_the_hours_that_have_it() -> None:
+def test_use_is_averaged_over_the_hours_with_readings() -> None:
     """Of three hours one has no power, as a partition beyond the first: it counts in no average."""
     hour = {"cluster_id": "c1", "model_name": "MI300X", "tenant": "vision"}
     rows = [

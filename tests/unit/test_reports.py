@@ -170,7 +170,7 @@ def test_an_hour_that_nobody_measured_has_no_number_and_no_node() -> None:
     assert nodes.node_hour(marts, START) == []
 
 
-def test_pods_that_end_and_start_at_the_same_second_do_not_make_a_maximum_together() -> None:
+def test_pods_that_end_and_start_at_one_second_do_not_overlap() -> None:
     half = START + HOUR / 2
     pods = [
         {**PIECE, "pod_uid": "a", "pod_name": "a", "node_name": "n", "segment_ended_at": half},
@@ -208,7 +208,7 @@ def test_devices_that_are_only_counted_say_so() -> None:
     assert inventory.devices(marts, START + HOUR) == []
 
 
-def test_a_card_that_is_claimed_has_the_name_that_its_driver_gives_it_and_its_holder() -> None:
+def test_a_claimed_card_has_the_name_of_its_driver_and_its_holder() -> None:
     card = {"cluster_id": "c1", "node_name": "n", "mig_profile": "whole", "device_count": 1}
     card |= {"how_known": "resource slice", "last_seen_at": START + HOUR}
     pod = {**PIECE, "pod_name": "p", "node_name": "n", "resource": "gpu.nvidia.com/gpu-0"}

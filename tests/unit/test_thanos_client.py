@@ -224,7 +224,7 @@ def test_gzip_is_asked_for_and_unpacked() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_a_server_on_the_same_machine_need_not_compress_unless_a_proxy_is_between(
+def test_a_local_server_without_a_proxy_is_not_asked_for_gzip(
     host: str,
 ) -> None:
     line = Line(lambda request: respond(), url=f"http://{host}:1")

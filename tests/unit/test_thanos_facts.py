@@ -54,7 +54,7 @@ def test_a_quiet_cluster_has_no_facts() -> None:
     assert facts(runs((REQUESTS, "a", 0, 120, "1"), (PHASE, "a", 0, 120, "1"))) == [{}, {}]
 
 
-def test_a_series_that_ends_while_its_pod_goes_on_is_counted_in_every_hour_since() -> None:
+def test_a_series_that_ends_before_its_pod_is_counted_in_each_later_hour() -> None:
     requests = runs((REQUESTS, "a", 0, 30, "1"))
     phase = runs((PHASE, "a", 0, 120, "1"))
     name = "series_ending_before_their_pod"

@@ -95,7 +95,7 @@ def test_the_runs_are_the_samples_of_the_hour(tmp_path: Path) -> None:
     }
 
 
-def test_questions_are_raw_ranges_with_an_interval_of_overlap_and_never_half_an_answer(
+def test_queries_are_raw_ranges_with_overlap_and_without_partial_responses(
     tmp_path: Path,
 ) -> None:
     server = Server(healthy)

@@ -94,7 +94,7 @@ def by_hand(said: Said, card: str, hour: int) -> tuple[int, float | None, float 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_mixture_of_replicas_hours_and_functions_is_united_as_one_would_by_hand(
+def test_any_mixture_of_replicas_and_hours_is_merged_as_by_hand(
     seed: int,
 ) -> None:
     chance = random.Random(seed)

@@ -7,28 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from warehouse import kept, project
+from warehouse import page_cache, project
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return kept.kept_in(tmp_path / "home")
+    return page_cache.find_cache_folder(tmp_path / "home")
 
 
 def test_nothing_unfinished_is_left_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    left = cache / f".killed.html.{kept.UNFINISHED}"
+    left = cache / f".killed.html.{page_cache.UNFINISHED}"
     left.write_bytes(b"half")
     with monkeypatch.context() as patched:
         patched.setattr("pathlib.Path.replace", full)
         with pytest.raises(OSError, match="No space left"):
-            kept.keep(cache / "page.html", b"page")
+            page_cache.write_to_cache(cache / "page.html", b"page")
     assert list(cache.iterdir()) == [left]
     os.utime(left, (0, 0))
-    kept.keep(cache / "page.html", b"page")
+    page_cache.write_to_cache(cache / "page.html", b"page")
     assert [path.name for path in cache.iterdir()] == ["page.html"]
 
 
@@ -49,10 +49,10 @@ def test_a_project_below_a_folder_named_target_is_known_by_its_files(
 
 
 def test_only_the_newest_versions_are_kept(cache: Path) -> None:
-    for number in range(kept.VERSIONS_KEPT + 2):
-        kept.keep(cache / f"{number}.html", b"page")
+    for number in range(page_cache.VERSIONS_KEPT + 2):
+        page_cache.write_to_cache(cache / f"{number}.html", b"page")
         os.utime(cache / f"{number}.html", (number, number))
-    kept.keep(cache / "newest.html", b"page")
+    page_cache.write_to_cache(cache / "newest.html", b"page")
     assert {path.stem for path in cache.iterdir()} == {"3", "4", "5", "newest"}
 
 
@@ -61,4 +61,4 @@ def test_without_a_folder_of_the_user_it_is_kept_in_the_home(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "cache").write_text("a file where the folder would be", encoding="utf-8")
-    assert kept.kept_in(tmp_path / "home") == tmp_path / "home"
+    assert page_cache.find_cache_folder(tmp_path / "home") == tmp_path / "home"

@@ -19,7 +19,7 @@ VERSIONS_KEPT = 4
 """Two checkouts, or a version and the one before it, with and without a change that is tried."""
 
 
-def kept_in(otherwise: Path) -> Path:
+def find_cache_folder(otherwise: Path) -> Path:
     """The folder; `otherwise` where there is none that can be written."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / CACHE
@@ -34,7 +34,7 @@ UNFINISHED_SECONDS = 3600.0
 """Older files were left by a process that was killed, or by a machine that went down."""
 
 
-def keep(path: Path, body: bytes) -> None:
+def write_to_cache(path: Path, body: bytes) -> None:
     """Write a file whole or not at all, and forget the oldest of its kind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, unfinished = tempfile.mkstemp(UNFINISHED, f".{path.name}.", path.parent)
