@@ -100,6 +100,19 @@ def test_a_free_card_is_cut_before_a_card_with_pods() -> None:
     assert str(plan.unsold(after=True).memory) == "3/8"  # 1/8 of card 2 and 2/8 of card 1
 
 
+def test_two_free_cards_are_changed_before_a_card_with_a_pod() -> None:
+    """One 3g more fits on card 0, whose pod would go, or on cards 1 and 2 together."""
+    free = ((P2, 1), (P3, 1))
+    cards = [
+        CardState(0, ((P1, 7),), frozenset({"a/pod"})),
+        CardState(1, free),
+        CardState(2, free),
+    ]
+    plan = plan_instances(A100, cards, {P2: 2, P3: 3})
+    assert plan.evicted == ()
+    assert [card.index for card in plan.changed] == [1, 2]
+
+
 def test_seven_slices_that_no_placement_holds_are_refused() -> None:
     with pytest.raises(NodeCannotHold, match="no layout of these cards offers"):
         plan_instances(A100, [CardState(0, None)], {P3: 2, P1: 1})
