@@ -21,6 +21,7 @@ from orchestration.cli.output import home_option
 from orchestration.open_home import OpenHome
 from portal.access import Hosts
 from portal.callers import Authority
+from portal.certificates import CertificateFiles
 from portal.reviews import Reviews, ReviewsOfClusters
 from portal.site import log_to_stderr, make_site
 from portal.tokens import FILE, TENANT, TokenFile, create_token
@@ -140,7 +141,7 @@ def portal(
     log_to_stderr()
     scheme = "https" if tls_certificate else "http"
     click.echo(f"The portal is at {scheme}://{names[0] if names else host}:{port}/", err=True)
-    uvicorn.run(
+    config = uvicorn.Config(
         make_site(settings, hosts),
         host=host,
         port=port,
@@ -154,6 +155,10 @@ def portal(
         timeout_keep_alive=10,
         h11_max_incomplete_event_size=16_384,
     )
+    config.load()
+    if config.ssl is not None and tls_certificate and tls_key:
+        CertificateFiles(tls_certificate, tls_key).watch(config.ssl)
+    uvicorn.Server(config).run()
 
 
 def reviews(
