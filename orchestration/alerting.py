@@ -17,10 +17,13 @@ from domain.billing_period import BillingPeriod
 from domain.budgets import BudgetOfMonth
 from domain.errors import WrongUse
 from domain.interval import parse_instant
+from orchestration.ledger import retention_days
 from orchestration.open_home import OpenHome
 from portal.alerting.alerts import NOT_KNOWN_AFTER, not_known_alert
 from portal.alerting.deliveries import Deliveries, delivered_at, step_key
+from portal.alerting.rules import provider_alerts
 from portal.alerting.sending import SendResult, send_alerts
+from portal.metrics import LedgerCollector
 from warehouse.reports.budgets import BudgetState, budget_states, decided_budgets
 from warehouse.reports.opened_facts import Facts, open_facts
 from warehouse.snapshot_reader import Snapshots
@@ -69,7 +72,10 @@ def send(opened: OpenHome) -> SendResult:
             period: states_of_month(opened, facts, period)
             for period in _months_to_send(opened, facts, now)
         }
-    others = not_known_alerts(opened, months, now)
+    others = [
+        *not_known_alerts(opened, months, now),
+        *provider_alerts(metrics_of(opened).collect(), now),
+    ]
     peers = alertmanagers(opened)
     try:
         return send_alerts(peers, Deliveries(opened.record.store), months, others, now)
@@ -112,6 +118,12 @@ def _complete_until(opened: OpenHome, state: BudgetState) -> datetime:
             {"period": state.budget.billing_period.name},
         )
     return rows[0]["data_complete_to"] if rows else state.costs.counted_until
+
+
+def metrics_of(opened: OpenHome) -> LedgerCollector:
+    """The metrics of a home, from its snapshots."""
+    days = {name: retention_days(opened, name) for name in opened.settings.clusters}
+    return LedgerCollector(Snapshots(opened.home.snapshots), opened.clock, days)
 
 
 def alertmanagers(opened: OpenHome) -> list[Alertmanager]:

@@ -67,9 +67,9 @@ class FakeAlertmanager:
         firing = frozenset(
             labels
             for labels in self._firing()
-            if dict(labels)["namespace"] == group and not self._is_inhibited(labels)
+            if dict(labels).get("namespace", "") == group and not self._is_inhibited(labels)
         )
-        if not any(dict(labels)["namespace"] == group for labels in self._firing()):
+        if not any(dict(labels).get("namespace", "") == group for labels in self._firing()):
             del self._flushes[group]
             self.log.pop(group, None)  # also without send_resolved
             return
@@ -107,7 +107,7 @@ class FakeAlertmanager:
             ends = datetime.fromisoformat(alert["endsAt"])
             starts = datetime.fromisoformat(alert["startsAt"]) if "startsAt" in alert else ends
             self._alerts[labels] = {"starts": starts, "ends": ends}
-            group = alert["labels"]["namespace"]
+            group = alert["labels"].get("namespace", "")
             if group not in self._flushes:
                 self._flushes[group] = self.now + self.group_wait
         return httpx.Response(200)

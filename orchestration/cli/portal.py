@@ -13,15 +13,18 @@ from pathlib import Path
 
 import click
 import uvicorn
+from prometheus_client import start_http_server
 
 from clients.kubeconfig import find_cluster_access
 from clients.kubernetes import KubernetesClient
 from domain.errors import LedgerError
+from orchestration.alerting import metrics_of
 from orchestration.cli.output import home_option
 from orchestration.open_home import OpenHome
 from portal.access import Hosts
 from portal.callers import Authority
 from portal.certificates import CertificateFiles
+from portal.metrics import registry_of
 from portal.reviews import Reviews, ReviewsOfClusters
 from portal.site import log_to_stderr, make_site
 from portal.tokens import FILE, TENANT, TokenFile, create_token
@@ -86,6 +89,18 @@ NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
     default="",
     help="Address of the Dagster web UI, for links on the provider's page.",
 )
+@click.option(
+    "--metrics-port",
+    type=int,
+    help="Port of /metrics for the provider's Prometheus, without TLS and tokens: let nobody else "
+    "reach it (default: no metrics).",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="With --metrics-port: address to listen on.",
+)
 @home_option
 @click.pass_context
 def portal(
@@ -99,6 +114,8 @@ def portal(
     kubeconfig: Path | None,
     audience: str,
     dagster_url: str,
+    metrics_port: int | None,
+    metrics_host: str,
     home_path: Path,
 ) -> None:
     """Serve consumption and cost to tenants, the provider and programme owners.
@@ -139,6 +156,8 @@ def portal(
     ) as missing:  # it serves as soon as there are some; until then /healthz is 503
         click.echo(missing.message(), err=True)
     log_to_stderr()
+    if metrics_port is not None:
+        serve_metrics(opened, metrics_host, metrics_port)
     scheme = "https" if tls_certificate else "http"
     click.echo(f"The portal is at {scheme}://{names[0] if names else host}:{port}/", err=True)
     config = uvicorn.Config(
@@ -159,6 +178,12 @@ def portal(
     if config.ssl is not None and tls_certificate and tls_key:
         CertificateFiles(tls_certificate, tls_key).watch(config.ssl)
     uvicorn.Server(config).run()
+
+
+def serve_metrics(opened: OpenHome, host: str, port: int) -> None:
+    """Serve /metrics in a thread of its own; both sides read the same snapshots."""
+    start_http_server(port, host, registry=registry_of(metrics_of(opened)))
+    click.echo(f"Metrics are at http://{host}:{port}/metrics", err=True)
 
 
 def reviews(

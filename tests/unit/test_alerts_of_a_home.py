@@ -63,6 +63,11 @@ def run(home: Home, *arguments: str) -> str:
     return result.stdout
 
 
+def names(peer: FakeAlertmanager) -> set[str]:
+    listed = Alertmanager("http://127.0.0.1:9093", transport=peer.transport).present(())
+    return {alert.labels["alertname"] for alert in listed}
+
+
 def steps(home: Home) -> dict[str, str]:
     document = json.loads(run(home, "budgets", "--json"))
     assert differences("budgets", json.dumps(document)) == []
@@ -112,7 +117,7 @@ def test_reached_steps_are_posted_once_and_shown_as_delivered(
         monkeypatch.setattr("orchestration.publishing.snapshot", lambda _: None)
         done = json.loads(run(home, "alerts", "send", "--json"))
         assert (done["posted"], done["delivered"]) == (posted, delivered)
-    [webhook] = peer.notifications
+    [webhook] = [one for one in peer.notifications if any("step" in dict(s) for s in one.steps)]
     told = {f"{dict(one)['budget']} {dict(one)['step']}" for one in webhook.steps}
     assert told == {"month 50", "Job/train-a 100", "team=t-b 50"}
     assert steps(home)["month actual 50"] == "delivered 03:00"
@@ -121,11 +126,15 @@ def test_reached_steps_are_posted_once_and_shown_as_delivered(
 def test_missing_data_is_an_alert_and_no_resolve(
     home: Home, peer: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The snapshot of `vision` is complete until 02:00."""
+    """The snapshot of `vision` is complete until 02:00; it has three budgets."""
+    before = {"GpuLedgerCloseBlocked", "GpuLedgerCollectorSilent", "GpuLedgerSamplesSilent"}
     monkeypatch.setenv(CLOCK_VARIABLE, "2026-10-01T08:00:00Z")
-    assert json.loads(run(home, "alerts", "send", "--json"))["other_alerts"] == 0
-    monkeypatch.setenv(CLOCK_VARIABLE, "2026-10-01T08:00:01Z")
     assert json.loads(run(home, "alerts", "send", "--json"))["other_alerts"] == 3
+    assert {one for one in names(peer) if "Ledger" in one} == before
+    assert "GpuBudgetNotKnown" not in names(peer)
+    monkeypatch.setenv(CLOCK_VARIABLE, "2026-10-01T08:00:01Z")
+    assert json.loads(run(home, "alerts", "send", "--json"))["other_alerts"] == 6
+    assert "GpuBudgetNotKnown" in names(peer)
 
 
 def test_nothing_is_sent_where_the_settings_do_not_say_so(home: Home) -> None:

@@ -1,0 +1,304 @@
+"""Recording rules and alerts on the metrics of the portal, also as alerts that gpu-ledger posts.
+
+Put here: one table of provider alerts, which `deploy/alerts` and `gpu-ledger alerts send` both use.
+Not here: metrics (`portal.metrics`), or budget steps as posted alerts (`portal.alerting.alerts`).
+
+A condition has no memory (`for`): ages are in the metrics, so that both ways agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from prometheus_client import Metric
+
+from clients.alertmanager import Alert
+from portal.alerting.alerts import DOCS, LASTS, NOT_KNOWN, NOT_KNOWN_AFTER, STEP_REACHED
+from portal.metrics import PREFIX
+
+HOUR, DAY = 3600, 86_400
+
+
+class Condition(Enum):
+    """How a value of a metric raises an alert, as PromQL."""
+
+    ABOVE = "{metric} > {threshold}"
+    IS = "{metric} == {threshold}"
+    OLDER = "time() - {metric} > {threshold}"  # seconds
+    LESS_LEFT = "{metric} - time() < {threshold}"  # seconds
+
+    def holds(self, value: float, threshold: float, now: float) -> bool:
+        match self:
+            case Condition.ABOVE:
+                return value > threshold
+            case Condition.IS:
+                return value == threshold
+            case Condition.OLDER:
+                return now - value > threshold
+            case Condition.LESS_LEFT:
+                return value - now < threshold
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAlert:
+    """An alert for the provider. `{label}` in its texts is a label of the metric."""
+
+    name: str
+    metric: str
+    condition: Condition
+    threshold: int
+    severity: str
+    summary: str
+    description: str
+    page: str
+    matcher: tuple[str, str] = ("", "")  # label and regular expression
+
+    @property
+    def expression(self) -> str:
+        label, form = self.matcher
+        metric = f"{PREFIX}_{self.metric}" + (f'{{{label}=~"{form}"}}' if label else "")
+        return self.condition.value.format(metric=metric, threshold=self.threshold)
+
+
+PROVIDER_ALERTS = (
+    ProviderAlert(
+        "GpuLedgerHourMissing",
+        "oldest_due_hour_timestamp_seconds",
+        Condition.OLDER,
+        7 * HOUR,
+        "warning",
+        "An hour of {cluster} ({source}) has been incomplete for six hours.",
+        "Its usage may be missing from the bill. gpu-ledger gaps names the hours and the command "
+        "that backfills each; gpu_ledger_backfill_until_timestamp_seconds says until when.",
+        "how-to/backfill-a-gap-and-close-a-month",
+    ),
+    ProviderAlert(
+        "GpuLedgerBackfillEnds",
+        "backfill_until_timestamp_seconds",
+        Condition.LESS_LEFT,
+        7 * DAY,
+        "critical",
+        "The samples of an incomplete hour of {cluster} are deleted within seven days.",
+        "Afterwards the hour cannot be backfilled, only waived. Run gpu-ledger pull now.",
+        "how-to/backfill-a-gap-and-close-a-month",
+    ),
+    ProviderAlert(
+        "GpuLedgerCollectorSilent",
+        "newest_complete_hour_timestamp_seconds",
+        Condition.OLDER,
+        3 * HOUR,
+        "critical",
+        "No complete hour of the journal of {cluster} has arrived for three hours.",
+        "The Kubernetes API does not answer for the past: events are lost while no collector "
+        "watches. gpu-ledger doctor checks the collector.",
+        "how-to/watch-a-cluster",
+        ("source", "kubernetes"),
+    ),
+    ProviderAlert(
+        "GpuLedgerSamplesSilent",
+        "newest_complete_hour_timestamp_seconds",
+        Condition.OLDER,
+        3 * HOUR,
+        "warning",
+        "No complete hour of samples of {cluster} has arrived for three hours.",
+        "gpu-ledger doctor checks the sample store. Missing hours are backfilled later.",
+        "how-to/ask-an-acm-hub",
+        ("source", "thanos"),
+    ),
+    ProviderAlert(
+        "GpuLedgerCloseBlocked",
+        "findings",
+        Condition.ABOVE,
+        0,
+        "warning",
+        "Findings {code} block the close of {period}.",
+        "gpu-ledger check lists them, with the remedy of each.",
+        "how-to/backfill-a-gap-and-close-a-month",
+        ("blocks", "true"),
+    ),
+    ProviderAlert(
+        "GpuLedgerCheckFailed",
+        "findings",
+        Condition.ABOVE,
+        0,
+        "critical",
+        "A required check of {period} failed ({code}).",
+        "Facts contradict each other, or a check could not run. gpu-ledger check lists the rows.",
+        "findings/index",
+        ("code", "CHECK-.*|CONS-.*"),
+    ),
+    ProviderAlert(
+        "GpuLedgerDeviceOrPriceUnknown",
+        "findings",
+        Condition.ABOVE,
+        0,
+        "warning",
+        "A device or a price of {period} is unknown ({code}).",
+        "Usage of a device without a class or price cannot be billed. Add a row to "
+        "decisions/products.csv or decisions/rates.csv.",
+        "findings/index",
+        ("code", "DEV-.*|PRICE-.*"),
+    ),
+    ProviderAlert(
+        "GpuLedgerMonthNotClosed",
+        "month_open_since_timestamp_seconds",
+        Condition.OLDER,
+        10 * DAY,
+        "critical",
+        "{period} has been over for ten days and is not closed.",
+        "gpu-ledger close shows in a dry run why.",
+        "how-to/backfill-a-gap-and-close-a-month",
+    ),
+    ProviderAlert(
+        "GpuLedgerDeviceAnomalies",
+        "device_anomalies",
+        Condition.ABOVE,
+        0,
+        "info",
+        "Readings of devices of {cluster} are not as expected ({rule}).",
+        "Look for use without an allocation, or for a defective card: gpu-ledger query lists them.",
+        "findings/index",
+    ),
+    ProviderAlert(
+        "GpuLedgerSnapshotsOld",
+        "snapshot_timestamp_seconds",
+        Condition.OLDER,
+        6 * HOUR,
+        "warning",
+        "The snapshots of the portal are older than six hours.",
+        "The pipeline does not run, or cannot write them: look at Dagster's runs.",
+        "how-to/run-the-portal",
+    ),
+    ProviderAlert(
+        "GpuLedgerSnapshotsUnreadable",
+        "snapshot_readable",
+        Condition.IS,
+        0,
+        "critical",
+        "The portal cannot read its snapshots.",
+        "Tenants see no pages, and no other metric of the ledger is known. Run gpu-ledger publish.",
+        "how-to/run-the-portal",
+    ),
+)
+
+# Recorded with the tenant's namespace, so that a PrometheusRule of the tenant may use them.
+RECORDED = {
+    "gpu_ledger:budget_used:ratio": "budget_used_ratio",
+    "gpu_ledger:budget_forecast:ratio": "budget_forecast_ratio",
+    "gpu_ledger:tenant_cost": "tenant_cost",
+    "gpu_ledger:tenant_burn_rate:per_hour": "tenant_burn_rate_per_hour",
+    "gpu_ledger:tenant_idle_cost": "tenant_idle_cost",
+}
+
+
+def in_namespace(expression: str) -> str:
+    """The same series with the tenant's namespace as `namespace`."""
+    return f'label_replace({expression}, "namespace", "$1", "tenant_namespace", "(.+)")'
+
+
+def rule_groups() -> list[dict[str, Any]]:
+    """The groups of deploy/alerts."""
+    return [
+        {
+            "name": "gpu-ledger-recorded",
+            "interval": "1m",
+            "rules": [
+                {"record": name, "expr": in_namespace(f"{PREFIX}_{metric}")}
+                for name, metric in RECORDED.items()
+            ],
+        },
+        {"name": "gpu-ledger-budgets", "interval": "1m", "rules": list(_budget_rules())},
+        {
+            "name": "gpu-ledger-provider",
+            "interval": "1m",
+            "rules": [_rule(alert) for alert in PROVIDER_ALERTS]
+            + [
+                {
+                    "alert": "GpuLedgerNotScraped",
+                    "expr": f"absent({PREFIX}_snapshot_readable)",
+                    "for": "15m",
+                    "labels": {"severity": "warning"},
+                    "annotations": {
+                        "summary": "Prometheus has no metrics of the portal.",
+                        "description": "No other alert of gpu-ledger can fire meanwhile.",
+                        "runbook_url": f"{DOCS}/how-to/alert-the-provider.html",
+                    },
+                }
+            ],
+        },
+    ]
+
+
+def _budget_rules() -> Iterator[dict[str, Any]]:
+    about = "{{ $labels.budget }} of {{ $labels.namespace }} in {{ $labels.period }}"
+    yield {
+        "alert": STEP_REACHED,
+        "expr": in_namespace(f"{PREFIX}_budget_step_reached == 1"),
+        "labels": {},
+        "annotations": {
+            "summary": f"The {{{{ $labels.kind }}}} step of {{{{ $labels.step }}}} % of the budget "
+            f"{about} is reached.",
+            "next_action": "gpu-ledger usage --tenant {{ $labels.namespace }} --by workload",
+            "runbook_url": f"{DOCS}/how-to/budgets.html",
+        },
+    }
+    seconds = int(NOT_KNOWN_AFTER.total_seconds())
+    missing = f"time() - {PREFIX}_complete_until_timestamp_seconds > {seconds}"
+    known = f"{in_namespace(f'{PREFIX}_budget_used_ratio')} and on (period) ({missing})"
+    yield {
+        "alert": NOT_KNOWN,
+        "expr": known,
+        "labels": {"severity": "warning"},
+        "annotations": {
+            "summary": f"The budget {about} is not known: hours have been missing for six hours.",
+            "description": "The cost may be higher than what was counted.",
+            "runbook_url": f"{DOCS}/how-to/backfill-a-gap-and-close-a-month.html",
+        },
+    }
+
+
+def _rule(alert: ProviderAlert) -> dict[str, Any]:
+    def text(template: str) -> str:
+        return re.sub(r"\{(\w+)\}", r"{{ $labels.\1 }}", template)
+
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        "labels": {"severity": alert.severity},
+        "annotations": {
+            "summary": text(alert.summary),
+            "description": text(alert.description),
+            "runbook_url": f"{DOCS}/{alert.page}.html",
+        },
+    }
+
+
+def provider_alerts(families: Iterable[Metric], now: datetime) -> list[Alert]:
+    """The provider alerts whose condition holds, for Alertmanager; posted while it holds."""
+    samples = {family.name: family.samples for family in families}
+    return [
+        Alert(
+            labels={"alertname": alert.name, "severity": alert.severity, **sample.labels},
+            annotations={
+                "summary": alert.summary.format(**sample.labels),
+                "description": alert.description,
+                "runbook_url": f"{DOCS}/{alert.page}.html",
+            },
+            starts_at=now,
+            ends_at=now + LASTS,
+        )
+        for alert in PROVIDER_ALERTS
+        for sample in samples.get(f"{PREFIX}_{alert.metric}", ())
+        if _matches(alert, sample.labels)
+        and alert.condition.holds(sample.value, alert.threshold, now.timestamp())
+    ]
+
+
+def _matches(alert: ProviderAlert, labels: dict[str, str]) -> bool:
+    label, form = alert.matcher
+    return not label or re.fullmatch(form, labels.get(label, "")) is not None

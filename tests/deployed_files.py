@@ -1,0 +1,112 @@
+"""The files of deploy/alerts and deploy/dashboards that are made from the code.
+
+Put here: their text. A test compares them; GPU_LEDGER_WRITE_GOLDEN=1 writes them again.
+Not here: rules (`portal.alerting.rules`) and dashboards (`portal.dashboards`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from portal.alerting.rules import PROVIDER_ALERTS, RECORDED, rule_groups
+from portal.metrics import METRICS, PREFIX
+
+MADE = "# Made from portal/alerting/rules.py; tests/unit/test_deployed_files.py compares.\n"
+
+
+def rules_file() -> str:
+    """For `rule_files` of a Prometheus."""
+    return MADE + _yaml({"groups": rule_groups()})
+
+
+def prometheus_rule() -> str:
+    """For the Prometheus operator and user-workload monitoring of OpenShift."""
+    document = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {
+            "name": "gpu-ledger",
+            "namespace": "gpu-ledger",
+            "labels": {"app.kubernetes.io/part-of": "gpu-ledger"},
+        },
+        "spec": {"groups": rule_groups()},
+    }
+    return MADE + _yaml(document)
+
+
+def acm_rules() -> str:
+    """For the Thanos Ruler of an ACM hub, which reads this name and key."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "thanos-ruler-custom-rules",
+            "namespace": "open-cluster-management-observability",
+        },
+        "data": {"custom_rules.yaml": _yaml({"groups": rule_groups()})},
+    }
+    return MADE + _yaml(document)
+
+
+def metrics_page() -> str:
+    """The reference of the metrics, rules and recorded series."""
+    lines = [
+        "# Metrics of the portal",
+        "",
+        "`gpu-ledger portal --metrics-port 9403` serves these metrics at `/metrics`, on an address"
+        " of their own,\nwithout TLS and tokens: only the provider's Prometheus may reach it. They"
+        " are read from the provider's\nsnapshot at each scrape; a month that is closed has no"
+        " series. This page is made from the code.",
+        "",
+        "| metric | labels | value |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| `{PREFIX}_{name}` | {', '.join(f'`{label}`' for label in labels)} | {text} |"
+        for name, (text, labels) in METRICS.items()
+    ]
+    lines += [
+        "",
+        "## Recorded series",
+        "",
+        "`deploy/alerts` records these with the tenant's namespace as `namespace`, so that a"
+        " tenant's own\n`PrometheusRule` can alert on them.",
+        "",
+        "| series | of |",
+        "|---|---|",
+        *(f"| `{name}` | `{PREFIX}_{metric}` |" for name, metric in RECORDED.items()),
+        "",
+        "## Alerts for the provider",
+        "",
+        "| alert | severity | fires when |",
+        "|---|---|---|",
+        *(f"| `{a.name}` | {a.severity} | `{a.expression}` |" for a in PROVIDER_ALERTS),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+FILES = {
+    "docs/reference/metrics.md": metrics_page,
+    "deploy/alerts/rules.yml": rules_file,
+    "deploy/alerts/prometheus-rule.yaml": prometheus_rule,
+    "deploy/alerts/acm-rules.yaml": acm_rules,
+}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Text of several lines as a block."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _yaml(document: Any) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
