@@ -17,8 +17,8 @@ from domain.billing_period import BillingPeriod
 from domain.budgets import BudgetOfMonth
 from domain.errors import WrongUse
 from domain.interval import parse_instant
-from orchestration.ledger import retention_days
 from orchestration.open_home import OpenHome
+from orchestration.open_hours import retention_days
 from portal.alerting.alerts import NOT_KNOWN_AFTER, not_known_alert
 from portal.alerting.deliveries import Deliveries, delivered_at, step_key
 from portal.alerting.rules import provider_alerts

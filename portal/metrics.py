@@ -26,7 +26,7 @@ from domain.interval import HOUR
 from portal import fleet
 from portal.alerting.alerts import severity_of
 from portal.consumption import ESTIMATED, Period, periods
-from warehouse.reports.source import Facts
+from warehouse.reports.opened_facts import Facts
 from warehouse.snapshot_reader import PROVIDER, Snapshots
 from warehouse.snapshots import INDEX
 

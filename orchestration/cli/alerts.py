@@ -7,12 +7,13 @@ Not here: states and records (`orchestration.alerting`).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from domain.billing_period import BillingPeriod
 from domain.money import format_nanos
+from orchestration import alerting
 from orchestration.cli.output import (
     emit,
     emit_document,
@@ -21,9 +22,11 @@ from orchestration.cli.output import (
     output_option,
 )
 from orchestration.cli.time_arguments import takes_a_month
-
-if TYPE_CHECKING:
-    from warehouse.snapshots import BudgetStep
+from orchestration.open_home import OpenHome
+from orchestration.publishing import snapshot
+from portal.consumption import pct_text
+from warehouse.reports.opened_facts import open_facts
+from warehouse.snapshots import BudgetStep
 
 BUDGETS_SCHEMA = "gpu-ledger/budgets/1"
 COLUMNS = (
@@ -84,15 +87,13 @@ def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: 
     the amount. A forecast step is reached while the forecast is that high; it needs three days and
     a tenth of the month.
     """
-    from orchestration.alerting import budget_steps, states_of_month
-    from orchestration.open_home import OpenHome
-    from warehouse.reports.opened_facts import open_facts
-
     opened = OpenHome.at(home_path)
     with open_facts(opened.home, period.name if period else "") as facts:
         month = period or facts.newest
-        states = states_of_month(opened, facts, month)
-    rows = [_row(one) for one in budget_steps(opened, states) if tenant in ("", one.tenant)]
+        states = alerting.states_of_month(opened, facts, month)
+    rows = [
+        _row(one) for one in alerting.budget_steps(opened, states) if tenant in ("", one.tenant)
+    ]
     if output == "json":
         steps = [{name: row[name] for name in ALL_COLUMNS} for row in rows]
         emit_document(
@@ -105,8 +106,6 @@ def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: 
 
 
 def _row(step: BudgetStep) -> dict[str, Any]:
-    from portal.consumption import pct_text
-
     used = pct_text(step.cost_nanos * 100, step.amount_nanos) if step.amount_nanos else ""
     return {
         "billing_period": step.billing_period,
@@ -157,12 +156,8 @@ def send(home_path: Path, output: str) -> int:
     step is posted until an Alertmanager has kept it long enough to notify it, and never again. The
     exit code is 1 if one of the Alertmanagers did not accept the alerts.
     """
-    from orchestration.alerting import send as send_alerts
-    from orchestration.open_home import OpenHome
-    from orchestration.publishing import snapshot
-
     opened = OpenHome.at(home_path)
-    result = send_alerts(opened)
+    result = alerting.send(opened)
     if result.delivered or result.rearmed:
         snapshot(opened)
     done = {

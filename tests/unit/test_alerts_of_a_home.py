@@ -114,7 +114,7 @@ def test_reached_steps_are_posted_once_and_shown_as_delivered(
         later = NOW + timedelta(minutes=minutes)
         peer.advance(later)
         monkeypatch.setenv(CLOCK_VARIABLE, format_instant(later))
-        monkeypatch.setattr("orchestration.publishing.snapshot", lambda _: None)
+        monkeypatch.setattr("orchestration.cli.alerts.snapshot", lambda _: None)
         done = json.loads(run(home, "alerts", "send", "--json"))
         assert (done["posted"], done["delivered"]) == (posted, delivered)
     [webhook] = [one for one in peer.notifications if any("step" in dict(s) for s in one.steps)]
