@@ -83,9 +83,8 @@ device for two scrape intervals or more.
 {rows}
 
 No busy workload was stopped by our rule: the tests fail otherwise. With complete samples each idle
-workload is found. With a fault an idle workload may be *unknown*, and is left alone: that is the price
-of the first column. gpu-pruner also knows nothing of the new names of DCGM 4.7; those samples have no
-series for it, which is counted as no stop.
+workload is found. With a fault an idle workload may be *unknown*, and then nothing is done. gpu-pruner
+does not know the names of DCGM 4.7: where the samples have them, its rule stops nothing.
 """  # noqa: E501
 
 
