@@ -30,6 +30,9 @@ PAGES = {
     "tenant": (OWN, f"/tenants/{OWN}", "12.00 USD"),
     "workload": (OWN, f"/tenants/{OWN}/workload?kind=Job&name=train-a", HOSTILE),
     "provider": ("provider", "/provider", "gpu-ledger gaps 2026-10"),
+    "map": ("provider", "/provider/map", "GPU-free"),
+    "health": ("provider", "/provider/health", "Health"),
+    "returned": ("provider", "/provider/returned", "Stopped workloads"),
     "programme": ("programme", "/programme?hour=2026-10-01T02", "gpu-1"),
     "front": ("provider", "/", OWN),
 }
