@@ -6,13 +6,17 @@ Not here: rules (`portal.alerting.rules`) and dashboards (`portal.dashboards`).
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any
 
 import yaml
 
 from portal.alerting.rules import PROVIDER_ALERTS, RECORDED, rule_groups
+from portal.dashboards import DASHBOARDS, Dashboard, grafana, openshift_console
 from portal.metrics import METRICS, PREFIX
 
+DASHBOARDS_MADE = "# Made from portal/dashboards.py; tests/unit/test_deployed_files.py compares.\n"
 MADE = "# Made from portal/alerting/rules.py; tests/unit/test_deployed_files.py compares.\n"
 
 
@@ -88,7 +92,91 @@ def metrics_page() -> str:
     return "\n".join(lines)
 
 
+def _made(kind: str, name: str, body: dict[str, Any], **metadata: Any) -> str:
+    api_version = {
+        "GrafanaDashboard": "grafana.integreatly.org/v1beta1",
+        "GrafanaDatasource": "grafana.integreatly.org/v1beta1",
+        "ConfigMap": "v1",
+    }[kind]
+    about = {"name": name, **metadata}
+    return _yaml({"apiVersion": api_version, "kind": kind, "metadata": about, **body})
+
+
+def grafana_json(dashboard: Dashboard) -> str:
+    return json.dumps(grafana(dashboard), indent=1) + "\n"
+
+
+def grafana_operator() -> str:
+    """The data source and every dashboard as resources of the Grafana operator."""
+    selector = {"instanceSelector": {"matchLabels": {"dashboards": "gpu-ledger"}}}
+    source = {
+        "name": "Prometheus",
+        "type": "prometheus",
+        "access": "proxy",
+        "url": "http://prometheus-operated.monitoring.svc:9090",
+        "isDefault": True,
+    }
+    parts = [_made("GrafanaDatasource", "gpu-ledger", {"spec": {**selector, "datasource": source}})]
+    parts += [
+        _made(
+            "GrafanaDashboard",
+            f"gpu-ledger-{one.name}",
+            {"spec": {**selector, "folder": "GPU billing", "json": grafana_json(one)}},
+        )
+        for one in DASHBOARDS
+    ]
+    return DASHBOARDS_MADE + "---\n".join(parts)
+
+
+def acm_dashboards() -> str:
+    """For the Grafana of an ACM hub, whose loader reads ConfigMaps with this label."""
+    parts = [
+        _made(
+            "ConfigMap",
+            f"gpu-ledger-{one.name}",
+            {"data": {f"gpu-ledger-{one.name}.json": grafana_json(one)}},
+            namespace="open-cluster-management-observability",
+            labels={"grafana-custom-dashboard": "true"},
+            annotations={
+                "observability.open-cluster-management.io/dashboard-folder": "GPU billing"
+            },
+        )
+        for one in DASHBOARDS
+    ]
+    return DASHBOARDS_MADE + "---\n".join(parts)
+
+
+def openshift_console_dashboards() -> str:
+    """For Observe > Dashboards of the OpenShift console."""
+    parts = [
+        _made(
+            "ConfigMap",
+            f"gpu-ledger-{one.name}",
+            {
+                "data": {
+                    f"gpu-ledger-{one.name}.json": json.dumps(openshift_console(one), indent=1)
+                    + "\n"
+                }
+            },
+            namespace="openshift-config-managed",
+            labels={
+                "console.openshift.io/dashboard": "true",
+                "console.openshift.io/odc-dashboard": "true",
+            },
+        )
+        for one in DASHBOARDS
+    ]
+    return DASHBOARDS_MADE + "---\n".join(parts)
+
+
 FILES = {
+    **{
+        f"deploy/dashboards/grafana/{one.name}.json": partial(grafana_json, one)
+        for one in DASHBOARDS
+    },
+    "deploy/dashboards/grafana-operator.yaml": grafana_operator,
+    "deploy/dashboards/acm.yaml": acm_dashboards,
+    "deploy/dashboards/openshift-console.yaml": openshift_console_dashboards,
     "docs/reference/metrics.md": metrics_page,
     "deploy/alerts/rules.yml": rules_file,
     "deploy/alerts/prometheus-rule.yaml": prometheus_rule,
