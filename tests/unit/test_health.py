@@ -108,7 +108,7 @@ def test_workloads_have_status_idle_time_and_cost() -> None:
         "fct_gpu_health": HEALTH,
     }
     found = owners(facts(marts), OCTOBER)
-    columns = ("workload_kind", "status", "problem_hours", "gpu_seconds", "idle_seconds")
+    columns = ("workload_kind", "status", "problem_hours", "device_seconds", "idle_seconds")
     assert [tuple(r[c] for c in columns) for r in found] == [
         ("InferenceService", "running", 0, 7200, 1800),
         ("RayCluster", "affected", 3, 7200, 0),

@@ -30,7 +30,7 @@ OWNER_COLUMNS = (
     "workload_name",
     "status",
     "problem_hours",
-    "gpu_seconds",
+    "device_seconds",
     "idle_seconds",
     "cost_nanos",
     "idle_nanos",

@@ -8,7 +8,7 @@ workloads as (
         workload_kind,
         workload_name,
         currency,
-        sum(running_seconds * device_count) as gpu_seconds,
+        sum(running_seconds * device_count) as device_seconds,
         sum(cost_nanos) as cost_nanos,
         max(segment_ended_at) as last_seen_at
     from fct_pod_hours
@@ -84,7 +84,7 @@ select
         else 'running'
     end as status,
     coalesce(ill.problem_hours, 0) as problem_hours,
-    workloads.gpu_seconds,
+    workloads.device_seconds,
     coalesce(idle.idle_seconds, 0) as idle_seconds,
     workloads.cost_nanos,
     coalesce(idle.idle_nanos, 0) as idle_nanos,
