@@ -252,8 +252,8 @@ def test_the_copy_is_made_of_checked_facts_whatever_blocks_a_close(
 ) -> None:
     dagster = dagster_of_unclean
     assert dagster.job("refresh_period", partition="2026-10").success
-    assert dagster.statuses("published")["2026-10"] == "MISSING"  # nobody has judged them
-    dagster.job("judge_period", partition="2026-10")
+    assert dagster.statuses("published")["2026-10"] == "MISSING"  # they are not checked
+    dagster.job("check_period", partition="2026-10")
     note = period_state.checked_state(opened_at(dagster.home, NOW).home, PERIOD)
     assert note is not None
     assert note.blocking_count
@@ -382,9 +382,9 @@ def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: D
     [request] = dagster.tick("month_close").run_requests
     assert request.tags == request.tags | {"period": "2026-10", "requested_by": "month_close"}
     closing = request.run_config["ops"]["close_one_period"]["config"]
-    judged = period_state.checked_state(opened_at(dagster.home, NOW).home, PERIOD)
-    assert judged is not None
-    assert closing == {"period": "2026-10", "issue": True, "facts_sha256": judged.facts_sha256}
+    checked = period_state.checked_state(opened_at(dagster.home, NOW).home, PERIOD)
+    assert checked is not None
+    assert closing == {"period": "2026-10", "issue": True, "facts_sha256": checked.facts_sha256}
     dagster.now = PERIOD.ended_at + timedelta(days=1)  # the grace time is two days
     early = dagster.tick("month_close")
     assert early.run_requests == []
@@ -402,7 +402,7 @@ def test_a_month_that_changed_since_it_was_checked_is_not_closed(dagster: Dagste
     assert "has changed since" in said.skip_message
 
 
-def test_the_night_judges_every_open_period(dagster: Dagster) -> None:
+def test_the_night_checks_every_open_period(dagster: Dagster) -> None:
     [request] = dagster.tick("nightly_check").run_requests
     assert request.partition_key == "2026-10"
 
