@@ -30,10 +30,10 @@ INTERVALS = (
     "int_device_use",
     "int_node_class_capacity",
     "int_node_labelled_cards",
-    "int_unmeasured_spans",
+    "int_unmeasured_intervals",
     "int_node_classes",
     "int_measured_hours",
-    "int_allocation_pieces",
+    "int_priced_segments",
 )
 """What the models below read, but for what is the same in every cluster."""
 
@@ -62,7 +62,7 @@ ASKED = {
     """,
     "pods": """
         select allocation_number, sum(counted_seconds * device_count) as device_seconds
-        from facts.intermediate.int_allocation_pieces
+        from facts.intermediate.int_priced_segments
         where allocation_state = 'running' group by all
     """,
     "tenants": """

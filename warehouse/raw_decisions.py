@@ -43,9 +43,9 @@ def create_raw_decisions(
         "parameters": [_parameters(period, decisions)],
         "closed_periods": [{"billing_period": name} for name in sorted(closed_periods)],
         "clusters": _clusters(decisions),
-        "tenant_spans": _tenant_spans(decisions, _namespaces(connection), window),
+        "tenant_intervals": _tenant_intervals(decisions, _namespaces(connection), window),
         "rates": _rates(decisions),
-        "rate_spans": _rate_spans(decisions, _priced_keys(connection, decisions), window),
+        "rate_intervals": _rate_intervals(decisions, _priced_keys(connection, decisions), window),
         "budgets": _budgets(decisions, period),
         "outages": _outages(decisions, window),
         "accepted_gaps": _accepted_gaps(decisions, window),
@@ -88,7 +88,7 @@ def _namespaces(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return [row[0] for row in found]
 
 
-def _tenant_spans(
+def _tenant_intervals(
     decisions: Decisions, namespaces: Iterable[str], window: Interval
 ) -> Iterator[Row]:
     for namespace in namespaces:
@@ -122,7 +122,7 @@ def _priced_keys(
     return [(cluster_id, *kind) for cluster_id in clusters for kind in kinds]
 
 
-def _rate_spans(
+def _rate_intervals(
     decisions: Decisions, keys: Iterable[tuple[str, str, str]], window: Interval
 ) -> Iterator[Row]:
     for cluster_id, gpu_class, mig_profile in keys:

@@ -216,7 +216,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "sample_interval_seconds": "BIGINT",
         "scrape_interval_seconds": "BIGINT",
     },
-    "tenant_spans": {
+    "tenant_intervals": {
         "namespace": "VARCHAR",
         "belongs_to": "VARCHAR",
         "valid_from": "TIMESTAMPTZ",
@@ -233,7 +233,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "valid_until": "TIMESTAMPTZ",
         "reason": "VARCHAR",
     },
-    "rate_spans": {
+    "rate_intervals": {
         "cluster_id": "VARCHAR",
         "gpu_class": "VARCHAR",
         "mig_profile": "VARCHAR",

@@ -1,4 +1,4 @@
--- Invariant 6: the pieces of one pod and resource do not overlap.
+-- Invariant 6: the parts of one pod and resource do not overlap.
 select *
 from (
     select
@@ -13,5 +13,5 @@ from (
         ) as previous_ended_at
     from {{ ref('fct_pod_hours') }}
     where running_seconds + held_seconds > 0
-) as pieces
+) as parts
 where previous_ended_at > segment_started_at

@@ -1,6 +1,7 @@
 -- Invariant 2: running + held + idle + unsold + unhealthy + withdrawn + unmeasured = installed,
--- per node, class and dimension, with ==; an allocation beyond the capacity is a term of its own. What
--- is unmeasured is so in unmeasured time alone; of an hour without a source it is all the rest.
+-- per node, class and dimension, with ==; an allocation beyond the capacity is a term of its own.
+-- What is unmeasured is so in unmeasured time alone; of an hour without a source it is all the
+-- rest.
 with
 
 shares as (
@@ -9,14 +10,14 @@ shares as (
 
 ),
 
-stretches as (
+intervals as (
 
     select
         cluster_id,
         started_second,
         ended_second,
         {{ each_hour('started_second', 'ended_second') }} as hour_second
-    from {{ ref('int_unmeasured_spans') }}
+    from {{ ref('int_unmeasured_intervals') }}
 
 ),
 
@@ -28,7 +29,7 @@ unmeasured as (
         sum(
             least(ended_second, hour_second + 3600) - greatest(started_second, hour_second)
         ) as unmeasured_seconds
-    from stretches
+    from intervals
     group by cluster_id, hour_second
 
 )

@@ -11,7 +11,7 @@ node_shares as (
 
 ),
 
-pieces as (
+parts as (
 
     select
         cluster_id,
@@ -67,19 +67,19 @@ pod_shares as (
             units.gpu_class,
             '{{ dimension }}' as dimension,
             units.hour_started_at,
-            pieces.running_seconds * units.share_denominator * pieces.{{ dimension }}_share_numerator
+            parts.running_seconds * units.share_denominator * parts.{{ dimension }}_share_numerator
                 as running_parts,
-            pieces.held_seconds * units.share_denominator * pieces.{{ dimension }}_share_numerator
+            parts.held_seconds * units.share_denominator * parts.{{ dimension }}_share_numerator
                 as held_parts,
-            pieces.{{ dimension }}_share_denominator as part_count,
-            pieces.disputed
-        from pieces
+            parts.{{ dimension }}_share_denominator as part_count,
+            parts.disputed
+        from parts
         inner join node_shares as units
             on
-                pieces.cluster_id = units.cluster_id
-                and pieces.node_name = units.node_name
-                and pieces.gpu_class = units.gpu_class
-                and pieces.hour_started_at = units.hour_started_at
+                parts.cluster_id = units.cluster_id
+                and parts.node_name = units.node_name
+                and parts.gpu_class = units.gpu_class
+                and parts.hour_started_at = units.hour_started_at
                 and units.dimension = '{{ dimension }}'
         {{ 'union all' if not loop.last }}
     {% endfor %}

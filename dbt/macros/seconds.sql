@@ -51,7 +51,7 @@
     unnest(range((({{ started_second }}) // 3600) * 3600, {{ ended_second }}, 3600))
 {%- endmacro %}
 
-{#- A sequence of Spark goes down where its end lies before its start: an empty span has no hour. -#}
+{#- A sequence of Spark goes down where its end lies before its start: an empty interval has no hour. -#}
 {% macro spark__each_hour(started_second, ended_second) -%}
     explode(
         case

@@ -138,7 +138,7 @@ def test_a_failed_dbt_test_blocks(world: World) -> None:
     with connected(home.warehouse_path) as connection:
         connection.execute(
             "update quality.dbt_tests set status = 'fail', failed_row_count = 3 "
-            "where name = 'assert_no_piece_leaves_its_hour'"
+            "where name = 'assert_no_part_leaves_its_hour'"
         )
     check_result = check_period(home, world.period, world.decisions, CLOCK)
     [finding] = named(check_result, "check_failed")

@@ -1,12 +1,12 @@
 with
 
-pieces as (
+parts as (
 
     select
         *,
         {{ each_hour('started_second', 'greatest(ended_second, started_second + 1)') }}
             as hour_second
-    from {{ ref('int_allocation_pieces') }}
+    from {{ ref('int_priced_segments') }}
 
 ),
 
@@ -14,32 +14,32 @@ pieces as (
 hours as (
 
     select
-        pieces.allocation_number,
-        pieces.device_count,
-        pieces.holder_count,
-        pieces.charge_number,
-        pieces.is_outage,
-        pieces.hour_second,
-        greatest(pieces.started_second, pieces.hour_second) as started_second,
-        least(pieces.ended_second, pieces.hour_second + 3600) as ended_second,
-        pieces.allocation_state,
-        pieces.method,
-        pieces.method_reason,
-        pieces.treatment,
+        parts.allocation_number,
+        parts.device_count,
+        parts.holder_count,
+        parts.charge_number,
+        parts.is_outage,
+        parts.hour_second,
+        greatest(parts.started_second, parts.hour_second) as started_second,
+        least(parts.ended_second, parts.hour_second + 3600) as ended_second,
+        parts.allocation_state,
+        parts.method,
+        parts.method_reason,
+        parts.treatment,
         case
-            when pieces.hour_second <= pieces.started_second then pieces.uncertainty_before_seconds
+            when parts.hour_second <= parts.started_second then parts.uncertainty_before_seconds
             else 0
         end
         + case
-            when pieces.ended_second <= pieces.hour_second + 3600
-                then pieces.uncertainty_after_seconds
+            when parts.ended_second <= parts.hour_second + 3600
+                then parts.uncertainty_after_seconds
             else 0
         end as uncertainty_seconds,
-        pieces.is_in_lifecycle,
-        pieces.is_sampled,
-        pieces.is_counted,
-        pieces.is_billable
-    from pieces
+        parts.is_in_lifecycle,
+        parts.is_sampled,
+        parts.is_counted,
+        parts.is_billable
+    from parts
 
 )
 

@@ -6,77 +6,77 @@ allocations as (
 
 ),
 
-epochs as (
+decision_sets as (
 
     select
-        epoch_number,
-        min(started_second) as epoch_started_second
+        decision_set_number,
+        min(started_second) as decision_set_started_second
     from {{ ref('int_segments') }}
-    group by epoch_number
+    group by decision_set_number
 
 ),
 
--- An epoch ends wherever one of these decisions changes: its start decides for all of it.
+-- A set of decisions holds until one of them changes: its start decides for all of its time.
 decided as (
 
     select
         allocations.allocation_number,
-        epochs.epoch_number,
-        coalesce(tenant_spans.belongs_to, 'tenant') as belongs_to,
+        decision_sets.decision_set_number,
+        coalesce(tenant_intervals.belongs_to, 'tenant') as belongs_to,
         policies.policy_value as billable_state,
         outages.cluster_id is not null as is_outage,
-        coalesce(rate_spans.is_profile_price, false) as is_profile_price,
-        rate_spans.rate_id is not null
-        and (rate_spans.is_profile_price or weights.weight_numerator is not null) as is_priced,
+        coalesce(rate_intervals.is_profile_price, false) as is_profile_price,
+        rate_intervals.rate_id is not null
+        and (rate_intervals.is_profile_price or weights.weight_numerator is not null) as is_priced,
         weights.weight_policy,
         weights.weight_numerator,
         weights.weight_denominator,
         allocations.replica_count,
-        rate_spans.rate_id,
-        rate_spans.currency,
-        rate_spans.rate_nanos_per_hour,
-        rate_spans.valid_from_second,
-        rate_spans.valid_until_second,
+        rate_intervals.rate_id,
+        rate_intervals.currency,
+        rate_intervals.rate_nanos_per_hour,
+        rate_intervals.valid_from_second,
+        rate_intervals.valid_until_second,
         parameters.period_started_second,
         parameters.period_ended_second
     from allocations
-    cross join epochs
+    cross join decision_sets
     cross join {{ ref('stg_parameters') }} as parameters
     inner join {{ ref('stg_decisions__policies') }} as policies
         on
             policies.policy = 'billable_state'
-            and epochs.epoch_started_second >= policies.valid_from_second
-            and epochs.epoch_started_second < policies.valid_until_second
+            and decision_sets.decision_set_started_second >= policies.valid_from_second
+            and decision_sets.decision_set_started_second < policies.valid_until_second
     left join {{ ref('stg_decisions__outages') }} as outages
         on
             allocations.cluster_id = outages.cluster_id
-            and epochs.epoch_started_second >= outages.started_second
-            and epochs.epoch_started_second < outages.ended_second
-    left join {{ ref('stg_decisions__tenant_spans') }} as tenant_spans
+            and decision_sets.decision_set_started_second >= outages.started_second
+            and decision_sets.decision_set_started_second < outages.ended_second
+    left join {{ ref('stg_decisions__tenant_intervals') }} as tenant_intervals
         on
-            allocations.namespace = tenant_spans.namespace
-            and epochs.epoch_started_second >= tenant_spans.valid_from_second
-            and epochs.epoch_started_second < tenant_spans.valid_until_second
+            allocations.namespace = tenant_intervals.namespace
+            and decision_sets.decision_set_started_second >= tenant_intervals.valid_from_second
+            and decision_sets.decision_set_started_second < tenant_intervals.valid_until_second
     left join {{ ref('stg_devices__weights') }} as weights
         on
             allocations.labels_sha256 = weights.labels_sha256
             and allocations.resource = weights.resource
-            and epochs.epoch_started_second >= weights.valid_from_second
-            and epochs.epoch_started_second < weights.valid_until_second
-    left join {{ ref('stg_decisions__rate_spans') }} as rate_spans
+            and decision_sets.decision_set_started_second >= weights.valid_from_second
+            and decision_sets.decision_set_started_second < weights.valid_until_second
+    left join {{ ref('stg_decisions__rate_intervals') }} as rate_intervals
         on
-            allocations.cluster_id = rate_spans.cluster_id
-            and allocations.gpu_class = rate_spans.gpu_class
-            and allocations.mig_profile = rate_spans.mig_profile
-            and epochs.epoch_started_second >= rate_spans.valid_from_second
-            and epochs.epoch_started_second < rate_spans.valid_until_second
+            allocations.cluster_id = rate_intervals.cluster_id
+            and allocations.gpu_class = rate_intervals.gpu_class
+            and allocations.mig_profile = rate_intervals.mig_profile
+            and decision_sets.decision_set_started_second >= rate_intervals.valid_from_second
+            and decision_sets.decision_set_started_second < rate_intervals.valid_until_second
 
 )
 
 -- The price of a profile is for one instance of it; any other price is for a whole card.
 select
     allocation_number,
-    epoch_number,
+    decision_set_number,
     belongs_to,
     billable_state,
     is_outage,

@@ -18,9 +18,9 @@ windows as (
 
 ),
 
-watch_spans as (
+watch_intervals as (
 
-    select * from {{ ref('int_watch_spans') }}
+    select * from {{ ref('int_watch_intervals') }}
 
 ),
 
@@ -200,33 +200,33 @@ cut_at_watches as (
         not_in_lifecycle.cluster_id,
         not_in_lifecycle.pod_uid,
         case
-            when watch_spans.is_watched then not_in_lifecycle.segment_kind
+            when watch_intervals.is_watched then not_in_lifecycle.segment_kind
             else 'journal_gap'
         end as segment_kind,
-        greatest(not_in_lifecycle.started_second, watch_spans.started_second)
+        greatest(not_in_lifecycle.started_second, watch_intervals.started_second)
             as started_second,
-        least(not_in_lifecycle.ended_second, watch_spans.ended_second) as ended_second,
+        least(not_in_lifecycle.ended_second, watch_intervals.ended_second) as ended_second,
         case
             when
-                not_in_lifecycle.started_second >= watch_spans.started_second
+                not_in_lifecycle.started_second >= watch_intervals.started_second
                 and not (
-                    watch_spans.is_watched
+                    watch_intervals.is_watched
                     and not_in_lifecycle.segment_kind = 'outside_lifecycle'
                 )
                 then not_in_lifecycle.uncertainty_before_seconds
             else 0
         end as uncertainty_before_seconds,
         case
-            when not_in_lifecycle.ended_second <= watch_spans.ended_second
+            when not_in_lifecycle.ended_second <= watch_intervals.ended_second
                 then not_in_lifecycle.uncertainty_after_seconds
             else 0
         end as uncertainty_after_seconds
     from not_in_lifecycle
-    inner join watch_spans
+    inner join watch_intervals
         on
-            not_in_lifecycle.cluster_id = watch_spans.cluster_id
-            and not_in_lifecycle.started_second < watch_spans.ended_second
-            and watch_spans.started_second
+            not_in_lifecycle.cluster_id = watch_intervals.cluster_id
+            and not_in_lifecycle.started_second < watch_intervals.ended_second
+            and watch_intervals.started_second
             < greatest(not_in_lifecycle.ended_second, not_in_lifecycle.started_second + 1)
 
 ),

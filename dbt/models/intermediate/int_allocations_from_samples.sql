@@ -152,12 +152,12 @@ numbered as (
             partition by pod_number, window_number
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and current row
-        ) as span_number
+        ) as interval_number
     from reached
 
 ),
 
-spans as (
+intervals as (
 
     select
         pod_number,
@@ -165,16 +165,16 @@ spans as (
         {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second,
         {{ whole_quotient('max(last_sampled_ms)', 1000) }} as last_sampled_second
     from numbered
-    group by pod_number, window_number, span_number
+    group by pod_number, window_number, interval_number
 
 )
 
 select
     pods.cluster_id,
     pods.pod_uid,
-    spans.window_number,
-    spans.first_sampled_second,
-    spans.last_sampled_second
-from spans
+    intervals.window_number,
+    intervals.first_sampled_second,
+    intervals.last_sampled_second
+from intervals
 inner join pods
-    on spans.pod_number = pods.pod_number
+    on intervals.pod_number = pods.pod_number

@@ -65,15 +65,15 @@ cuts as (
 
     select
         false as is_for_disputes,
-        epoch_number,
+        decision_set_number,
         min(started_second) as started_second,
         max(ended_second) as ended_second
     from hour_segments
-    group by epoch_number
+    group by decision_set_number
     union all
     select
         true as is_for_disputes,
-        epoch_number,
+        decision_set_number,
         started_second,
         ended_second
     from hour_segments
@@ -90,7 +90,7 @@ split as (
         reconciled.method,
         reconciled.method_reason,
         reconciled.billed,
-        cuts.epoch_number,
+        cuts.decision_set_number,
         greatest(reconciled.started_second, cuts.started_second) as started_second,
         least(reconciled.ended_second, cuts.ended_second) as ended_second,
         -- The uncertainty of an end belongs to the part that has that end.
@@ -149,7 +149,7 @@ select
     split.allocation_state,
     split.method,
     split.method_reason,
-    split.epoch_number,
+    split.decision_set_number,
     split.started_second,
     split.ended_second,
     split.uncertainty_before_seconds,

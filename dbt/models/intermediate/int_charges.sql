@@ -18,7 +18,7 @@ charges as (
         charge_started_second,
         charge_ended_second,
         cast(sum(billable_seconds * device_count) as bigint) as device_seconds
-    from {{ ref('int_allocation_pieces') }}
+    from {{ ref('int_priced_segments') }}
     group by
         charge_number,
         cluster_id,

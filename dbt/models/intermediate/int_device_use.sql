@@ -56,7 +56,7 @@ shared_cards as (
 
 ),
 
-spans as (
+intervals as (
 
     select
         allocations.allocation_number,
@@ -105,20 +105,20 @@ spans as (
 on_nodes as (
 
     select
-        spans.allocation_number,
-        spans.allocation_state,
-        spans.started_second,
-        spans.ended_second,
+        intervals.allocation_number,
+        intervals.allocation_state,
+        intervals.started_second,
+        intervals.ended_second,
         node_classes.node_class_number,
         allocations.resource_key,
         allocations.mig_profile,
         -- Shares fill their card, and the card is counted; neither is counted twice.
-        case spans.counted_as
+        case intervals.counted_as
             when 'share' then 0
             when 'card' then 1
             else allocations.device_count
         end as device_count,
-        case spans.counted_as
+        case intervals.counted_as
             when 'share' then null
             when 'card' then 1
             else {{ devices_per_card(
@@ -129,7 +129,7 @@ on_nodes as (
         end as devices_per_card,
         allocations.replica_count,
         case
-            when spans.counted_as = 'card' then 0
+            when intervals.counted_as = 'card' then 0
             else
                 allocations.device_count
                 * allocations.compute_share_numerator
@@ -139,7 +139,7 @@ on_nodes as (
                 ) }}
         end as compute_units,
         case
-            when spans.counted_as = 'card' then 0
+            when intervals.counted_as = 'card' then 0
             else
                 allocations.device_count
                 * allocations.memory_share_numerator
@@ -148,9 +148,9 @@ on_nodes as (
                     'allocations.memory_share_denominator'
                 ) }}
         end as memory_units
-    from spans
+    from intervals
     inner join allocations
-        on spans.allocation_number = allocations.allocation_number
+        on intervals.allocation_number = allocations.allocation_number
     inner join {{ ref('int_node_classes') }} as node_classes
         on
             allocations.cluster_id = node_classes.cluster_id

@@ -22,7 +22,7 @@ sample_gaps as (
 unwatched as (
 
     select *
-    from {{ ref('int_watch_spans') }}
+    from {{ ref('int_watch_intervals') }}
     where not is_watched
 
 ),

@@ -106,7 +106,7 @@ gaps as (
 
 ),
 
-pieces as (
+parts as (
 
     select
         gaps.window_number,
@@ -154,7 +154,7 @@ by_hour as (
                 due_count
             )
         ) as missing_count
-    from pieces
+    from parts
     where started_second < ended_second
     group by window_number, hour_second
 

@@ -1,6 +1,6 @@
 with
 
-spans as (
+intervals as (
 
     select * from {{ ref('int_allocations_from_samples') }}
 
@@ -12,10 +12,10 @@ windows as (
 
 ),
 
-sample_spans as (
+sampling_intervals as (
 
     select *
-    from {{ ref('int_sample_spans') }}
+    from {{ ref('int_sampling_intervals') }}
     where not is_gap
 
 ),
@@ -38,7 +38,7 @@ pod_ends as (
         pod_uid,
         window_number,
         max(last_sampled_second) as last_sampled_second
-    from spans
+    from intervals
     group by pod_uid, window_number
 
 ),
@@ -69,14 +69,14 @@ instants as (
             first_sampled_second as sampled_second,
             1 as begun_count,
             0 as ended_count
-        from spans
+        from intervals
         union all
         select
             window_number,
             last_sampled_second as sampled_second,
             0 as begun_count,
             1 as ended_count
-        from spans
+        from intervals
     ) as turns
     group by window_number, sampled_second
 
@@ -113,13 +113,13 @@ mass_endings as (
             and endings.last_sampled_second = alive.sampled_second
     inner join windows
         on endings.window_number = windows.window_number
-    inner join sample_spans
+    inner join sampling_intervals
         on
-            endings.window_number = sample_spans.window_number
+            endings.window_number = sampling_intervals.window_number
             and endings.last_sampled_second + windows.sample_interval_seconds
-            >= sample_spans.started_second
+            >= sampling_intervals.started_second
             and endings.last_sampled_second + windows.sample_interval_seconds
-            < sample_spans.ended_second
+            < sampling_intervals.ended_second
     left join attempts
         on
             windows.cluster_id = attempts.cluster_id

@@ -143,7 +143,7 @@ followed_numbered as (
             partition by window_number, series_key
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and current row
-        ) as span_number
+        ) as interval_number
     from followed_runs
 
 ),
@@ -166,7 +166,7 @@ followed as (
         metric,
         node_name,
         series_key,
-        span_number
+        interval_number
 
 ),
 
@@ -355,7 +355,7 @@ steady as (
 
 ),
 
-spans as (
+intervals as (
 
     select
         windows.window_number,
@@ -402,14 +402,14 @@ spans as (
 clipped as (
 
     select distinct
-        spans.window_number,
+        intervals.window_number,
         windows.cluster_id,
-        spans.metric,
-        greatest(spans.started_ms, windows.window_started_second * 1000) as started_ms,
-        least(spans.ended_ms, windows.window_ended_second * 1000) as ended_ms
-    from spans
+        intervals.metric,
+        greatest(intervals.started_ms, windows.window_started_second * 1000) as started_ms,
+        least(intervals.ended_ms, windows.window_ended_second * 1000) as ended_ms
+    from intervals
     inner join windows
-        on spans.window_number = windows.window_number
+        on intervals.window_number = windows.window_number
 
 ),
 
@@ -435,7 +435,7 @@ numbered as (
             partition by window_number, metric
             order by started_ms, ended_ms
             rows between unbounded preceding and current row
-        ) as span_number
+        ) as interval_number
     from reached
 
 ),
@@ -449,7 +449,7 @@ due as (
         min(started_ms) as started_ms,
         max(ended_ms) as ended_ms
     from numbered
-    group by window_number, cluster_id, metric, span_number
+    group by window_number, cluster_id, metric, interval_number
 
 )
 

@@ -34,7 +34,7 @@ holders as (
 
 ),
 
-spans as (
+intervals as (
 
     select
         allocations.cluster_id,
@@ -59,7 +59,7 @@ events as (
         resource_key,
         started_second as event_second,
         device_count
-    from spans
+    from intervals
     union all
     select
         cluster_id,
@@ -67,7 +67,7 @@ events as (
         resource_key,
         ended_second as event_second,
         -device_count as device_count
-    from spans
+    from intervals
     union all
     select
         holders.cluster_id,

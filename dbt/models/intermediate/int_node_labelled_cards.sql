@@ -18,7 +18,7 @@ parameters as (
 
 ),
 
-pieces as (
+parts as (
 
     select
         label_states.cluster_id,
@@ -36,5 +36,5 @@ pieces as (
 )
 
 select *
-from pieces
+from parts
 where started_second < ended_second

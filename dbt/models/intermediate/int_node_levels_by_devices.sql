@@ -33,7 +33,7 @@ cards as (
 ),
 
 -- A whole card is its own evidence; of a slice, telemetry has to say on which card it lies.
-pieces as (
+parts as (
 
     select
         node_classes.node_number,
@@ -70,7 +70,7 @@ slices as (
         gpu_index,
         started_second,
         ended_second
-    from pieces
+    from parts
     where gpu_index <> ''
 
 ),
@@ -111,7 +111,7 @@ busy as (
         is_known,
         started_second,
         ended_second
-    from pieces
+    from parts
     where gpu_index = '' or gpu_index is null
     union all
     select

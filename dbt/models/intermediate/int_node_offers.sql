@@ -62,8 +62,10 @@ resource_events as (
     select
         resource_intervals.node_class_number,
         resource_intervals.resource_key,
-        case when ends.change = 1 then resource_intervals.started_second else resource_intervals.ended_second end
-            as event_second,
+        case
+            when ends.change = 1 then resource_intervals.started_second
+            else resource_intervals.ended_second
+        end as event_second,
         ends.change * resource_intervals.allocated_count as allocated_count,
         ends.change * resource_intervals.capacity_count as capacity_count,
         ends.change * resource_intervals.allocatable_count as allocatable_count
@@ -127,8 +129,10 @@ unhealthy_changes as (
     select
         changes.node_class_number,
         changes.event_second,
-        cast(sum(changes.unhealthy_change * partly_allocatable.compute_units_each) as bigint) as compute_units,
-        cast(sum(changes.unhealthy_change * partly_allocatable.memory_units_each) as bigint) as memory_units
+        cast(sum(changes.unhealthy_change * partly_allocatable.compute_units_each) as bigint)
+            as compute_units,
+        cast(sum(changes.unhealthy_change * partly_allocatable.memory_units_each) as bigint)
+            as memory_units
     from unhealthy_resource_changes as changes
     inner join partly_allocatable
         on
@@ -170,7 +174,7 @@ offered as (
         unmeasured.started_second,
         unmeasured.ended_second,
         {{ quantity_columns(quantities, {'unmeasured': '1'}) }}
-    from {{ ref('int_unmeasured_spans') }} as unmeasured
+    from {{ ref('int_unmeasured_intervals') }} as unmeasured
     inner join node_classes
         on unmeasured.cluster_id = node_classes.cluster_id
 

@@ -14,9 +14,9 @@ windows as (
 
 ),
 
-sample_spans as (
+sampling_intervals as (
 
-    select * from {{ ref('int_sample_spans') }}
+    select * from {{ ref('int_sampling_intervals') }}
 
 ),
 
@@ -97,7 +97,7 @@ sampled_time as (
             lead(ended_second) over (
                 partition by window_number order by started_second
             ) as gap_after_ended_second
-        from sample_spans
+        from sampling_intervals
     ) as neighbours
     where not is_gap
 

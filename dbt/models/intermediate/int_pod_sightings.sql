@@ -187,6 +187,6 @@ select
     last_sampled_ms
 from levels
 where request_level > 0 and phase_level > 0
--- Equal intervals are one: the order of their ends, by which spans are numbered, is then complete.
+-- Equal intervals are one, so that the order of their ends is complete.
 union
 select * from without_phase

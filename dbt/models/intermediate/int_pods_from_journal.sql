@@ -21,7 +21,7 @@ watches as (
         *,
         lead(started_second) over (partition by cluster_id order by started_second)
             as next_watched_second
-    from {{ ref('int_watch_spans') }}
+    from {{ ref('int_watch_intervals') }}
     where is_watched
 
 ),

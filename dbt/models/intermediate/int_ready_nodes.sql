@@ -31,10 +31,10 @@ windows as (
 
 ),
 
-sample_spans as (
+sampling_intervals as (
 
     select *
-    from {{ ref('int_sample_spans') }}
+    from {{ ref('int_sampling_intervals') }}
     where not is_gap
 
 ),
@@ -91,13 +91,13 @@ gone as (
             followed.cluster_id = windows.cluster_id
             and followed.last_sampled_second >= windows.window_started_second
             and followed.last_sampled_second < windows.window_ended_second
-    inner join sample_spans
+    inner join sampling_intervals
         on
-            windows.window_number = sample_spans.window_number
+            windows.window_number = sampling_intervals.window_number
             and followed.last_sampled_second + 2 * windows.sample_interval_seconds
-            >= sample_spans.started_second
+            >= sampling_intervals.started_second
             and followed.last_sampled_second + 2 * windows.sample_interval_seconds
-            < sample_spans.ended_second
+            < sampling_intervals.ended_second
     where
         coalesce(followed.next_sampled_second, {{ end_of_time() }})
         > followed.last_sampled_second + 2 * windows.sample_interval_seconds

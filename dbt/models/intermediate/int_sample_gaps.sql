@@ -36,7 +36,7 @@ sampled as (
 
 ),
 
--- Beyond the time in which samples are due, and at its edges, as in `int_sample_spans`.
+-- Beyond the time in which samples are due, and at its edges, as in `int_sampling_intervals`.
 near_due as (
 
     select
@@ -115,5 +115,5 @@ select
     '' as metric,
     started_second,
     ended_second
-from {{ ref('int_sample_spans') }}
+from {{ ref('int_sampling_intervals') }}
 where is_gap

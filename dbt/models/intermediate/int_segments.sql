@@ -40,15 +40,14 @@ starts as (
 
 ),
 
--- An hour is one segment, or more where a decision changes inside it. Segments of one epoch have
--- the same decisions.
+-- An hour is one segment, or more where a decision changes inside it.
 segments as (
 
     select
         row_number() over (order by starts.started_second) as segment_number,
         1 + sum(starts.is_cut) over (
             order by starts.started_second rows between unbounded preceding and current row
-        ) as epoch_number,
+        ) as decision_set_number,
         {{ whole_quotient('starts.started_second', 3600) }} * 3600 as hour_second,
         starts.started_second,
         coalesce(
@@ -62,7 +61,7 @@ segments as (
 
 select
     segment_number,
-    cast(epoch_number as bigint) as epoch_number,
+    cast(decision_set_number as bigint) as decision_set_number,
     hour_second,
     started_second,
     ended_second

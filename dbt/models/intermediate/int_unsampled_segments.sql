@@ -8,9 +8,9 @@ evidence as (
 
 ),
 
-sample_spans as (
+sampling_intervals as (
 
-    select * from {{ ref('int_sample_spans') }}
+    select * from {{ ref('int_sampling_intervals') }}
 
 ),
 
@@ -108,15 +108,15 @@ cut_at_gaps as (
         unsampled.sample_interval_seconds,
         unsampled.agreement_seconds,
         unsampled.short_kind,
-        sample_spans.is_gap,
-        greatest(unsampled.started_second, sample_spans.started_second) as started_second,
-        least(unsampled.ended_second, sample_spans.ended_second) as ended_second
+        sampling_intervals.is_gap,
+        greatest(unsampled.started_second, sampling_intervals.started_second) as started_second,
+        least(unsampled.ended_second, sampling_intervals.ended_second) as ended_second
     from unsampled
-    inner join sample_spans
+    inner join sampling_intervals
         on
-            unsampled.window_number = sample_spans.window_number
-            and unsampled.started_second < sample_spans.ended_second
-            and sample_spans.started_second < unsampled.ended_second
+            unsampled.window_number = sampling_intervals.window_number
+            and unsampled.started_second < sampling_intervals.ended_second
+            and sampling_intervals.started_second < unsampled.ended_second
     where unsampled.started_second < unsampled.ended_second
 
 ),

@@ -92,14 +92,14 @@ nodes_seen as (
 published as (
 
     select
-        pieces.cluster_id,
-        pieces.node_name,
-        pieces.resource as device_name,
-        pieces.gpu_class,
-        pieces.mig_profile,
-        min(greatest(pieces.started_second, measured.measured_from_second)) as first_seen_second,
-        max(least(pieces.ended_second, measured.measured_until_second)) as last_seen_second
-    from {{ ref('int_node_capacity') }} as pieces
+        parts.cluster_id,
+        parts.node_name,
+        parts.resource as device_name,
+        parts.gpu_class,
+        parts.mig_profile,
+        min(greatest(parts.started_second, measured.measured_from_second)) as first_seen_second,
+        max(least(parts.ended_second, measured.measured_until_second)) as last_seen_second
+    from {{ ref('int_node_capacity') }} as parts
     inner join (
         select distinct
             cluster_id,
@@ -108,9 +108,9 @@ published as (
         from {{ ref('int_sliced_devices') }}
     ) as sliced
         on
-            pieces.cluster_id = sliced.cluster_id
-            and pieces.node_name = sliced.node_name
-            and pieces.resource_key = sliced.resource_key
+            parts.cluster_id = sliced.cluster_id
+            and parts.node_name = sliced.node_name
+            and parts.resource_key = sliced.resource_key
     inner join (
         select
             cluster_id,
@@ -120,20 +120,20 @@ published as (
         group by cluster_id
     ) as measured
         on
-            pieces.cluster_id = measured.cluster_id
-            and pieces.started_second < measured.measured_until_second
-            and measured.measured_from_second < pieces.ended_second
+            parts.cluster_id = measured.cluster_id
+            and parts.started_second < measured.measured_until_second
+            and measured.measured_from_second < parts.ended_second
     left join nodes_seen
         on
-            pieces.cluster_id = nodes_seen.cluster_id
-            and pieces.node_name = nodes_seen.node_name
-    where nodes_seen.node_name is null and pieces.capacity_count > 0
+            parts.cluster_id = nodes_seen.cluster_id
+            and parts.node_name = nodes_seen.node_name
+    where nodes_seen.node_name is null and parts.capacity_count > 0
     group by
-        pieces.cluster_id,
-        pieces.node_name,
-        pieces.resource,
-        pieces.gpu_class,
-        pieces.mig_profile
+        parts.cluster_id,
+        parts.node_name,
+        parts.resource,
+        parts.gpu_class,
+        parts.mig_profile
 
 ),
 

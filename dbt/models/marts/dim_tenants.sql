@@ -1,8 +1,8 @@
 with
 
-spans as (
+intervals as (
 
-    select * from {{ ref('stg_decisions__tenant_spans') }}
+    select * from {{ ref('stg_decisions__tenant_intervals') }}
 
 ),
 
@@ -22,17 +22,17 @@ tenants as (
 
     select
         parameters.billing_period,
-        spans.namespace as tenant,
-        spans.belongs_to,
-        {{ instant('spans.valid_from_second') }} as valid_from,
-        {{ instant('spans.valid_until_second') }} as valid_until,
+        intervals.namespace as tenant,
+        intervals.belongs_to,
+        {{ instant('intervals.valid_from_second') }} as valid_from,
+        {{ instant('intervals.valid_until_second') }} as valid_until,
         coalesce(budgets.currency, '') as budget_currency,
         cast(coalesce(budgets.budget_nanos, 0) as decimal(38, 0)) as budget_nanos,
         budgets.tenant is not null as has_budget
-    from spans
+    from intervals
     cross join parameters
     left join budgets
-        on spans.namespace = budgets.tenant
+        on intervals.namespace = budgets.tenant
 
 )
 

@@ -9,7 +9,7 @@ recorded_gaps as (
 unwatched as (
 
     select *
-    from {{ ref('int_watch_spans') }}
+    from {{ ref('int_watch_intervals') }}
     where not is_watched
 
 ),

@@ -40,7 +40,7 @@ unmeasured as (
         cluster_id,
         started_second,
         ended_second
-    from {{ ref('int_unmeasured_spans') }}
+    from {{ ref('int_unmeasured_intervals') }}
 
 ),
 

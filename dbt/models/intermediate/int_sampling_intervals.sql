@@ -88,7 +88,7 @@ gaps as (
 
 ),
 
--- A span begins at the start of the window, and at the start and the end of each gap.
+-- A interval begins at the start of the window, and at the start and the end of each gap.
 starts as (
 
     select
@@ -113,7 +113,7 @@ starts as (
 
 ),
 
-span_starts as (
+interval_starts as (
 
     select
         window_number,
@@ -124,25 +124,25 @@ span_starts as (
 
 ),
 
-spans as (
+intervals as (
 
     select
-        span_starts.window_number,
+        interval_starts.window_number,
         windows.cluster_id,
-        span_starts.started_second,
+        interval_starts.started_second,
         coalesce(
-            lead(span_starts.started_second) over (
-                partition by span_starts.window_number order by span_starts.started_second
+            lead(interval_starts.started_second) over (
+                partition by interval_starts.window_number order by interval_starts.started_second
             ),
             windows.window_ended_second
         ) as ended_second,
-        span_starts.is_gap = 1 as is_gap
-    from span_starts
+        interval_starts.is_gap = 1 as is_gap
+    from interval_starts
     inner join windows
-        on span_starts.window_number = windows.window_number
+        on interval_starts.window_number = windows.window_number
 
 )
 
 select *
-from spans
+from intervals
 where started_second < ended_second

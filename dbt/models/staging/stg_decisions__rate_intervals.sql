@@ -2,7 +2,7 @@ with
 
 source as (
 
-    select * from {{ source('raw', 'rate_spans') }}
+    select * from {{ source('raw', 'rate_intervals') }}
 
 ),
 

@@ -2,7 +2,7 @@ with
 
 source as (
 
-    select * from {{ source('raw', 'tenant_spans') }}
+    select * from {{ source('raw', 'tenant_intervals') }}
 
 ),
 

@@ -6,15 +6,15 @@ windows as (
 
 ),
 
-sample_spans as (
+sampling_intervals as (
 
-    select * from {{ ref('int_sample_spans') }}
+    select * from {{ ref('int_sampling_intervals') }}
 
 ),
 
-watch_spans as (
+watch_intervals as (
 
-    select * from {{ ref('int_watch_spans') }}
+    select * from {{ ref('int_watch_intervals') }}
 
 ),
 
@@ -24,14 +24,15 @@ unsampled as (
     select
         windows.window_number,
         windows.cluster_id,
-        coalesce(sample_spans.started_second, windows.window_started_second) as started_second,
-        coalesce(sample_spans.ended_second, windows.window_ended_second) as ended_second
+        coalesce(sampling_intervals.started_second, windows.window_started_second)
+            as started_second,
+        coalesce(sampling_intervals.ended_second, windows.window_ended_second) as ended_second
     from windows
-    left join sample_spans
+    left join sampling_intervals
         on
-            windows.window_number = sample_spans.window_number
-            and sample_spans.is_gap
-    where sample_spans.window_number is not null or not windows.expects_samples
+            windows.window_number = sampling_intervals.window_number
+            and sampling_intervals.is_gap
+    where sampling_intervals.window_number is not null or not windows.expects_samples
 
 ),
 
@@ -40,18 +41,18 @@ unwatched as (
     select
         windows.window_number,
         greatest(
-            coalesce(watch_spans.started_second, 0), windows.window_started_second
+            coalesce(watch_intervals.started_second, 0), windows.window_started_second
         ) as started_second,
         least(
-            coalesce(watch_spans.ended_second, {{ end_of_time() }}), windows.window_ended_second
+            coalesce(watch_intervals.ended_second, {{ end_of_time() }}), windows.window_ended_second
         ) as ended_second
     from windows
-    left join watch_spans
+    left join watch_intervals
         on
             windows.expects_journal
-            and windows.cluster_id = watch_spans.cluster_id
-            and not watch_spans.is_watched
-    where watch_spans.cluster_id is not null or not windows.expects_journal
+            and windows.cluster_id = watch_intervals.cluster_id
+            and not watch_intervals.is_watched
+    where watch_intervals.cluster_id is not null or not windows.expects_journal
 
 ),
 

@@ -54,7 +54,7 @@ numbered as (
             partition by cluster_id
             order by watched_from_second, watched_until_second
             rows between unbounded preceding and current row
-        ) as span_number
+        ) as interval_number
     from reached
 
 ),
@@ -66,7 +66,7 @@ joined as (
         min(watched_from_second) as started_second,
         max(watched_until_second) as ended_second
     from numbered
-    group by cluster_id, span_number
+    group by cluster_id, interval_number
 
 ),
 
@@ -93,7 +93,7 @@ changes as (
 
 ),
 
-span_starts as (
+interval_starts as (
 
     select
         cluster_id,
@@ -104,7 +104,7 @@ span_starts as (
 
 ),
 
-spans as (
+intervals as (
 
     select
         cluster_id,
@@ -114,10 +114,10 @@ spans as (
             {{ end_of_time() }}
         ) as ended_second,
         is_watched = 1 as is_watched
-    from span_starts
+    from interval_starts
 
 )
 
 select *
-from spans
+from intervals
 where started_second < ended_second

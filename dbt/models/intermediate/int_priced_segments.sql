@@ -55,7 +55,7 @@ charges as (
 
     select
         prices.allocation_number,
-        prices.epoch_number,
+        prices.decision_set_number,
         holder_counts.holder_count,
         allocations.device_count,
         allocations.cluster_id,
@@ -126,7 +126,7 @@ held as (
 
 ),
 
-pieces as (
+parts as (
 
     select
         numbered.*,
@@ -157,7 +157,7 @@ pieces as (
         on
             held.allocation_number = numbered.allocation_number
             and held.holder_count = numbered.holder_count
-            and held.epoch_number = numbered.epoch_number
+            and held.decision_set_number = numbered.decision_set_number
 
 )
 
@@ -194,4 +194,4 @@ select
     is_billable,
     case when is_counted then ended_second - started_second else 0 end as counted_seconds,
     case when is_billable then ended_second - started_second else 0 end as billable_seconds
-from pieces
+from parts

@@ -1,4 +1,4 @@
--- Invariant 7: half-open pieces, inside their hour, and no longer than they say.
+-- Invariant 7: half-open parts, inside their hour, and no longer than they say.
 select *
 from {{ ref('fct_pod_hours') }}
 where
