@@ -237,7 +237,7 @@ def test_telemetry_that_is_missing_is_named_one_by_one() -> None:
     lines = {line.check: line for line in told(complete, *of_nvidia[:-2])}
     line = lines["device telemetry of nvidia.com"]
     assert line.is_fine
-    assert line.seen == "30 of 32 metrics; not there: " + ", ".join(of_nvidia[-2:])
+    assert line.seen == "38 of 40 metrics; not there: " + ", ".join(of_nvidia[-2:])
     assert "device telemetry of amd.com" not in lines
     idle = wrong(told(complete, "DCGM_FI_DEV_GPU_TEMP"))
     assert "utilisation" in idle["device telemetry of nvidia.com"].remedy
@@ -247,7 +247,7 @@ def test_a_vendor_whose_devices_tell_nothing_is_a_line() -> None:
     amd = with_labels("kube_node_status_capacity", resource="amd_com_gpu")
     found = wrong(told(amd, UTIL))
     assert list(found) == ["device telemetry of amd.com"]
-    assert found["device telemetry of amd.com"].seen == "0 of 8 metrics"
+    assert found["device telemetry of amd.com"].seen == "0 of 13 metrics"
 
 
 def test_whether_the_operators_namespace_is_scraped_is_told_by_its_targets() -> None:
