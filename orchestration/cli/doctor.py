@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from clients.alertmanager import AlertmanagerFailed
 from clients.kubeconfig import read_kubeconfig
 from clients.kubernetes import KubernetesClient
 from domain.decisions import Cluster, Source
@@ -22,6 +23,7 @@ from domain.interval import HOUR
 from ingestion.doctor_lines import DoctorLine
 from ingestion.kubernetes.api_server_probe import probe as probe_journal
 from ingestion.thanos.store_probe import probe as probe_samples
+from orchestration.alerting import alertmanagers
 from orchestration.cli.output import Progress, Row, emit, home_option, output_option, progress
 from orchestration.cluster_collector import client_of
 from orchestration.open_home import OpenHome
@@ -39,6 +41,7 @@ Examples:
 
 FACTS = "facts are complete"
 FRESH = "evidence is fresh"
+ALERTED = "Alertmanager can be reached"
 COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
 
 
@@ -63,7 +66,8 @@ def doctor(
 
     Checks reachability, rights, metrics and their labels, sampling interval and retention, clocks,
     the GPU operator's monitoring, the collector's journal, the age of the newest evidence, and
-    whether the warehouse has the facts that were built last. With --portal-kubeconfig or
+    whether the warehouse has the facts that were built last. Where [alerts] send is true in
+    config.toml, it checks that every Alertmanager responds. With --portal-kubeconfig or
     [portal.review_clusters] in config.toml, it checks the rights of the portal's account by a
     SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if there is a problem.
     """
@@ -73,6 +77,7 @@ def doctor(
         rows = [
             *examined(opened, chosen, report),
             *facts_examined(opened),
+            *alerts_examined(opened),
             *portal_examined(opened, portal_kubeconfig),
         ]
     bad = [row for row in rows if not row["fine"]]
@@ -116,6 +121,32 @@ def facts_examined(opened: OpenHome) -> list[Row]:
         shown = ("", "warehouse", line.check, line.is_fine, line.seen, _remedy(line))
         rows.append(dict(zip(COLUMNS, shown, strict=True)))
     return rows
+
+
+def alerts_examined(opened: OpenHome) -> list[Row]:
+    """A line for each Alertmanager of the settings; none where gpu-ledger sends no alerts."""
+    rows: list[Row] = []
+    if not opened.settings.alerts.send:
+        return rows
+    for line in _lines(lambda opened, _: _alertmanagers(opened), opened, ""):
+        shown = ("", "alerts", line.check, line.is_fine, line.seen, _remedy(line))
+        rows.append(dict(zip(COLUMNS, shown, strict=True)))
+    return rows
+
+
+def _alertmanagers(opened: OpenHome) -> list[DoctorLine]:
+    """Whether each of them lists alerts, which needs the same token as posting them."""
+    lines = []
+    for peer in alertmanagers(opened):
+        with closing(peer):
+            try:
+                count = len(peer.present(()))
+                lines.append(DoctorLine(ALERTED, True, f"{peer.name}: {count} alerts"))
+            except AlertmanagerFailed as failed:
+                lines.append(
+                    DoctorLine(ALERTED, False, f"{failed.where}: {failed.seen}", failed.remedy)
+                )
+    return lines
 
 
 def portal_examined(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:

@@ -14,6 +14,7 @@ from clients.alertmanager import Alertmanager
 from domain.interval import format_instant
 from orchestration import alerting
 from orchestration.alerting import SendingIsOff
+from orchestration.cli import doctor
 from orchestration.cli.main import cli
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
 from tests.decisions_by_hand import HEADERS, SIGNED
@@ -141,3 +142,16 @@ def test_nothing_is_sent_where_the_settings_do_not_say_so(home: Home) -> None:
     home.config_path.write_text("")
     with pytest.raises(SendingIsOff):
         run(home, "alerts", "send")
+
+
+def test_doctor_names_an_alertmanager_that_does_not_respond(
+    home: Home, peer: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "alertmanagers", alerting.alertmanagers)
+    opened = OpenHome.at(home.path)
+    [line] = doctor.alerts_examined(opened)
+    assert (line["fine"], line["seen"]) == (True, "http://127.0.0.1:9093: 0 alerts")
+    peer.is_down = True
+    [line] = doctor.alerts_examined(opened)
+    assert not line["fine"]
+    assert "http://127.0.0.1:9093" in str(line["seen"])
