@@ -31,6 +31,8 @@ from orchestration.dagster_code.sensors import WAIT_FOR_HOURS
 from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
 from warehouse.connection import WarehouseInUse, connected
 
+pytestmark = pytest.mark.deep  # whole runs of Dagster: a minute and a half of processor time
+
 PERIOD = BillingPeriod("2026-10")
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 LEFT_OUT = FIRST + 3 * HOUR
