@@ -119,7 +119,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class AlertSettings:
-    """Where alerts are sent, and which cluster's budgets count where clusters differ."""
+    """Whether gpu-ledger sends alerts, and where."""
 
     send: bool = False
     alertmanagers: tuple[str, ...] = ()  # every peer; a name with several addresses is as many
@@ -127,7 +127,6 @@ class AlertSettings:
     ca_file: str = ""
     client_certificate_file: str = ""
     client_key_file: str = ""
-    hub: str = ""  # cluster ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +217,12 @@ class _Reader:
         for cluster_id, kubeconfig in portal.get("review_clusters", {}).items():
             self._expect("portal.review_clusters", cluster_id, kubeconfig, str)
         pod_labels = self._texts("ask", "pod_labels", ask.get("pod_labels", []), None)
-        alerts = self._alerts(tables, clusters)
+        alerts = self._alerts(tables)
         return Settings(
             clusters=clusters, pod_labels=pod_labels, alerts=alerts, **places, **schedule, **portal
         )
 
-    def _alerts(
-        self, tables: dict[str, Any], clusters: Mapping[str, ClusterSettings]
-    ) -> AlertSettings:
+    def _alerts(self, tables: dict[str, Any]) -> AlertSettings:
         kinds = {"send": bool, "alertmanagers": list}
         keys = {f.name: kinds.get(f.name, str) for f in fields(AlertSettings)}
         table = self._table(tables, "alerts", keys)
@@ -234,15 +231,6 @@ class _Reader:
             fault = server_fault(url, sends_token=bool(table.get("token_file")))
             self._address("alerts", "alertmanagers", fault)
         self._require_pair("alerts", table)
-        hub = table.get("hub", "")
-        if hub and hub not in clusters:
-            known = ", ".join(sorted(clusters)) or "none"
-            self._refuse(
-                "alerts",
-                "hub",
-                f"{hub!r} is no cluster here; known clusters: {known}",
-                "write the cluster ID of the hub, as in [clusters.CLUSTER_ID]",
-            )
         if table.get("send") and not peers:
             self._refuse(
                 "alerts",

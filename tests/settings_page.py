@@ -77,10 +77,6 @@ ALERTS: Meanings = {
     "ca_file": ("the system's", "a private authority; verification cannot be switched off"),
     "client_certificate_file": ("none", "mutual TLS, with the key; both or neither"),
     "client_key_file": ("none", "the key of that certificate"),
-    "hub": (
-        "none",
-        "the cluster whose GpuBudget is used where clusters have different ones of one name",
-    ),
 }
 CONNECTION: Meanings = {
     "url": (
