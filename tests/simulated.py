@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from billing.billed_facts import read_grounds
 from billing.books import Books
-from billing.commits import commit_close, plan_from
+from billing.close import commit_close, plan_from
 from domain.billing_period import BillingPeriod
 from domain.findings import CheckResult, Finding
 from domain.interval import HOUR, Interval, format_instant

@@ -23,13 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from billing.books import Books
-from billing.commits import (
-    commit_close,
-    commit_corrections,
-    commit_void,
-    corrections_from,
-    plan_from,
-)
+from billing.close import commit_close, plan_from
 from billing.corrections import billed_so_far, left_of
 from billing.documents_folder import document_bundle, period_bundle
 from billing.events import DocumentStatus, EventKind
@@ -37,10 +31,11 @@ from billing.gate import PeriodNotBillable
 from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored, mark_restored
 from billing.invoice import read_lines
 from billing.record import Record, RecordMovedOn, event_key, sealed_key
+from billing.recount import commit_corrections, corrections_from
 from billing.rendering.focus import cost_and_usage
 from billing.usage import ChargeKey
 from billing.verifier import verify
-from billing.voiding import CannotBeVoided, require_voidable
+from billing.voiding import CannotBeVoided, commit_void, require_voidable
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import Check, CheckResult, Finding, Remedy
