@@ -219,7 +219,7 @@ class _Plot:
 
     def frame(self, unit: str, labels: Mapping[int, str] | None = None) -> list[str]:
         """Grid, ticks and their labels."""
-        marks = [_text(LEFT - 8, self.top - 12, unit, "end")]
+        marks = [_text(4, self.top - 12, unit, "start")]
         for tick in range(TICK_COUNT + 1):
             value = self.highest * tick / TICK_COUNT
             y = self.y(value)
