@@ -206,7 +206,7 @@ WITH_ROWS: Mapping[str, tuple[str, ...]] = {
         "dbt_assert_a_pod_is_in_one_namespace_and_on_one_node",
         "dbt_assert_every_pod_hour_of_a_price_has_it_once",
         "dbt_assert_no_allocation_is_counted_twice_at_an_instant",
-        "dbt_assert_no_piece_leaves_its_hour",
+        "dbt_assert_no_part_leaves_its_hour",
         "dbt_assert_pods_workloads_and_tenants_come_to_one_total",
         "dbt_assert_tenants_add_up_to_the_cluster",
         "dbt_fct_pod_hours_has_one_row_per_key",
