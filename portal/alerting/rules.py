@@ -73,7 +73,7 @@ PROVIDER_ALERTS = (
         7 * HOUR,
         "warning",
         "An hour of {cluster} ({source}) has been incomplete for six hours.",
-        "Its usage may be missing from the bill. gpu-ledger gaps names the hours and the command "
+        "Its usage may be missing from the bill. `gpu-ledger gaps` names the hours and the command "
         "that backfills each; gpu_ledger_backfill_until_timestamp_seconds says until when.",
         "how-to/backfill-a-gap-and-close-a-month",
     ),
@@ -84,7 +84,7 @@ PROVIDER_ALERTS = (
         7 * DAY,
         "critical",
         "The samples of an incomplete hour of {cluster} are deleted within seven days.",
-        "Afterwards the hour cannot be backfilled, only waived. Run gpu-ledger pull now.",
+        "Afterwards the hour cannot be backfilled, only waived. Run `gpu-ledger pull` now.",
         "how-to/backfill-a-gap-and-close-a-month",
     ),
     ProviderAlert(
@@ -95,7 +95,7 @@ PROVIDER_ALERTS = (
         "critical",
         "No complete hour of the journal of {cluster} has arrived for three hours.",
         "The Kubernetes API does not answer for the past: events are lost while no collector "
-        "watches. gpu-ledger doctor checks the collector.",
+        "watches. `gpu-ledger doctor` checks the collector.",
         "how-to/watch-a-cluster",
         ("source", "kubernetes"),
     ),
@@ -106,7 +106,7 @@ PROVIDER_ALERTS = (
         3 * HOUR,
         "warning",
         "No complete hour of samples of {cluster} has arrived for three hours.",
-        "gpu-ledger doctor checks the sample store. Missing hours are backfilled later.",
+        "`gpu-ledger doctor` checks the sample store. Missing hours are backfilled later.",
         "how-to/ask-an-acm-hub",
         ("source", "thanos"),
     ),
@@ -117,7 +117,7 @@ PROVIDER_ALERTS = (
         0,
         "warning",
         "Findings {code} block the close of {period}.",
-        "gpu-ledger check lists them, with the remedy of each.",
+        "`gpu-ledger check` lists them, with the remedy of each.",
         "how-to/backfill-a-gap-and-close-a-month",
         ("blocks", "true"),
     ),
@@ -128,7 +128,7 @@ PROVIDER_ALERTS = (
         0,
         "critical",
         "A required check of {period} failed ({code}).",
-        "Facts contradict each other, or a check could not run. gpu-ledger check lists the rows.",
+        "Facts contradict each other, or a check could not run. `gpu-ledger check` lists the rows.",
         "findings/index",
         ("code", "CHECK-.*|CONS-.*"),
     ),
@@ -151,7 +151,7 @@ PROVIDER_ALERTS = (
         10 * DAY,
         "critical",
         "{period} has been over for ten days and is not closed.",
-        "gpu-ledger close shows in a dry run why.",
+        "`gpu-ledger close` shows in a dry run why.",
         "how-to/backfill-a-gap-and-close-a-month",
     ),
     ProviderAlert(
@@ -161,7 +161,8 @@ PROVIDER_ALERTS = (
         0,
         "info",
         "Readings of devices of {cluster} are not as expected ({rule}).",
-        "Look for use without an allocation, or for a defective card: gpu-ledger query lists them.",
+        "Look for use without an allocation, or for a defective card: `gpu-ledger query` lists "
+        "them.",
         "findings/index",
     ),
     ProviderAlert(
@@ -181,7 +182,8 @@ PROVIDER_ALERTS = (
         0,
         "critical",
         "The portal cannot read its snapshots.",
-        "Tenants see no pages, and no other metric of the ledger is known. Run gpu-ledger publish.",
+        "Tenants see no pages, and no other metric of the ledger is known. Run "
+        "`gpu-ledger publish`.",
         "how-to/run-the-portal",
     ),
 )

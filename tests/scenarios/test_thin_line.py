@@ -1039,14 +1039,24 @@ def test_every_situation_that_a_model_names_is_counted_as_it_says(tmp_path: Path
         for path in dbt_project_dir().rglob("*.yml")
         for case in yaml.safe_load(path.read_text(encoding="utf-8")).get("unit_tests") or ()
     ]
-    assert "a_piece_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
+    assert "a_part_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
     assert sorted(results) == sorted(declared)
     assert [r.message for r in results.values() if str(r.status) != "pass"] == []
 
 
-def test_the_lineage_of_a_cost_ends_in_both_sources(told: DemoResult) -> None:
-    """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
-    compiled = told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
+@pytest.fixture(scope="module")
+def compiled(told: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models' SQL as dbt compiles it."""
+    folder = tmp_path_factory.mktemp("compiled")
+    shutil.copy(told.opened.home.build / "2026-10.duckdb", folder / WORKING_NAME)
+    DbtProject(folder, folder / WORKING_NAME)._invoke("compile")
+    return folder / "target" / "compiled" / "gpu_ledger" / "models"
+
+
+@pytest.mark.deep
+@pytest.mark.engines
+def test_the_lineage_of_a_cost_ends_in_both_sources(compiled: Path) -> None:
+    """After a change of models: GPU_LEDGER_WRITE_GOLDEN=1."""
     page = lineage_page(compiled)
     for evidence in ("thanos_runs.first_offset_ms", "kubernetes_pod_observations.started_at"):
         assert f"- `raw.{evidence}`" in page
@@ -1055,13 +1065,11 @@ def test_the_lineage_of_a_cost_ends_in_both_sources(told: DemoResult) -> None:
     assert page == PAGE.read_text(encoding="utf-8")
 
 
-def test_every_column_that_dagster_shows_was_followed_in_the_models_as_they_are(
-    told: DemoResult,
-) -> None:
-    """After a change that is meant: `python -m tests.lineage HOME`, with a home counted since."""
-    models = Models(
-        told.opened.home.build / "dbt" / "target" / "compiled" / "gpu_ledger" / "models"
-    )
+@pytest.mark.deep
+@pytest.mark.engines
+def test_every_column_that_dagster_shows_was_followed_in_the_models(compiled: Path) -> None:
+    """After a change of models: GPU_LEDGER_WRITE_GOLDEN=1."""
+    models = Models(compiled)
     kept = json.loads(FILE.read_text(encoding="utf-8"))
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         kept = followed(models, kept)

@@ -19,7 +19,7 @@ from warehouse.home import Home
 OCTOBER = BillingPeriod("2026-10")
 WITH_PERIOD = (
     *("hours", "check", "close", "invoice", "recount", "compare"),
-    *("pull", "refresh", "gaps", "usage", "nodes", "quota", "budgets"),
+    *("pull", "refresh", "gaps", "usage", "nodes", "quota", "budgets", "health"),
 )
 
 

@@ -213,7 +213,7 @@ def test_a_file_that_is_not_there_or_not_text_is_unreadable(tmp_path: Path) -> N
 def test_a_cluster_without_settings_is_named_with_those_that_there_are() -> None:
     with pytest.raises(SettingNotValid) as caught:
         parse_settings("[clusters.here]\n").cluster("there")
-    assert "there are: here" in caught.value.seen
+    assert "known clusters: here" in caught.value.seen
 
 
 def test_the_template_asks_nobody_until_something_is_uncommented() -> None:

@@ -24,7 +24,7 @@ from warehouse.store import StoreUnusable
 
 
 def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
-    assert MEMORY_LIMIT == "750MB"
+    assert MEMORY_LIMIT == "620MB"
     with connected(tmp_path / "a.duckdb") as connection:
         row = connection.execute(
             "select current_setting('TimeZone'), current_setting('memory_limit'), "
@@ -32,7 +32,7 @@ def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
         ).fetchone()
     assert row is not None
     assert row[0] == "UTC"
-    assert row[1] == "715.2 MiB"
+    assert row[1] == "591.2 MiB"
     assert row[2] <= THREAD_LIMIT
 
 
