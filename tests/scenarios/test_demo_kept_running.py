@@ -54,7 +54,7 @@ def kept_running(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[byt
         )
     try:
         until(
-            lambda: b"stop it with Ctrl-C" in log.read_bytes() or demo.poll() is not None,
+            lambda: b"invoice drafts" in log.read_bytes() or demo.poll() is not None,
             PATIENCE_SECONDS,
             log.read_text,
         )

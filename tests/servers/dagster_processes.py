@@ -129,7 +129,7 @@ def up(
     command = [Path(sys.executable).parent / "gpu-ledger", "up", "--home", home, "--port", port]
 
     def shown() -> bool:
-        return "stop it with Ctrl-C" in log.read_text()
+        return "invoice drafts" in log.read_text()
 
     with (
         all_ended(home / "dagster"),
