@@ -185,7 +185,9 @@ def test_every_command_with_a_home_is_tried(closed: World) -> None:
 def test_damaged_homes_end_in_named_errors(closed: World, tmp_path: Path) -> None:
     choose = random.Random(20261119)
     chosen = cases(closed.path.parent, choose)[:30]
-    _, faults = walk(closed.path.parent, tmp_path, chosen, choose, but=("recount", "up"), count=8)
+    _, faults = walk(
+        closed.path.parent, tmp_path, chosen, choose, but=("recount", "refresh", "up"), count=8
+    )
     assert faults == []
 
 

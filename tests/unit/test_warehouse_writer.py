@@ -48,10 +48,10 @@ CHECK = (
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.decisions import load_decisions
-from quality.run import check
+from quality.run import check_period
 print("ready", flush=True)
 now = StoppedClock(datetime(2026, 11, 1, tzinfo=UTC))
-check(home, BillingPeriod("2026-10"), load_decisions({}), now)
+check_period(home, BillingPeriod("2026-10"), load_decisions({}), now)
 print("done", flush=True)
 """
 )
