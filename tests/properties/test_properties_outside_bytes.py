@@ -278,13 +278,13 @@ def collected(resource: str, rng: random.Random) -> JournalState | None:
     at = TEN + timedelta(minutes=5)
     refused = 0
     try:
-        documents = tuple(d for page in client.pages(resource) for d in page.documents)
+        documents = tuple(d for page in client.pages(f"/api/v1/{resource}") for d in page.documents)
         writer.add(state.apply(Listed(resource, at, at, "start", documents, 7)))
         state.unknown_owners(documents)
     except (LedgerError, HistoryGone, httpx.DecodingError):
         refused += 1
     try:
-        for event in client.watch(resource, 7):
+        for event in client.watch(f"/api/v1/{resource}", 7):
             if event.kind != "BOOKMARK":
                 seen = Event(resource, at, event.kind, event.document, event.version)
                 writer.add(state.apply(seen))
