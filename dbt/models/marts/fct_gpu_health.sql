@@ -281,8 +281,10 @@ problems as (
         hour_second,
         'unhealthy_devices' as problem,
         '' as component,
-        cast({{ whole_quotient('unhealthy_share_seconds', 'share_denominator') }} as bigint)
-            as observed,
+        cast(
+            {{ whole_quotient(exact('unhealthy_share_seconds'), exact('share_denominator')) }}
+            as bigint
+        ) as observed,
         true as is_new
     from unhealthy
     where unhealthy_share_seconds > 0
