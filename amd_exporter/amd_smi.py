@@ -3,8 +3,8 @@
 Put here: both shapes of its JSON, its keys and units.
 Not here: running it (`sources`).
 
-Before tool version 26.0.0 the JSON is a list of GPUs, since then {"gpu_data": [...]}. Any leaf, and
-any whole block, may be "N/A". Its "MB" are mebibytes.
+Before tool version 26.0.0 the JSON is a list of GPUs; since then it is {"gpu_data": [...]}. Any
+value or block may be "N/A". "MB" in the JSON means mebibytes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MEMORY_UNITS = {"B": 1, "KB": 1024, "MB": MIB, "GB": 1024 * MIB}
 
 
 def gpus(document: Any) -> list[Mapping[str, Any]]:
-    """The GPUs of any output of amd-smi, in its order."""
+    """The GPUs of any output of amd-smi, in the order of the output."""
     if isinstance(document, Mapping):
         document = document.get("gpu_data")
     if not isinstance(document, list):
@@ -63,12 +63,12 @@ def gpus(document: Any) -> list[Mapping[str, Any]]:
 
 
 def index_of(entry: Mapping[str, Any]) -> str:
-    """The tool's number of a GPU."""
+    """The number that the tool gives a GPU."""
     return text(entry.get("gpu"))
 
 
 def versions(document: Any) -> tuple[str, str]:
-    """Of `amd-smi version`: the tool's version and ROCm's; empty where there is none."""
+    """The versions of the tool and of ROCm in the output of `amd-smi version`; empty if absent."""
     entries = document if isinstance(document, list) else [document]
     for entry in entries:
         if isinstance(entry, Mapping) and text(entry.get("version")):
@@ -127,7 +127,7 @@ def _readings(metric: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _by_partition(metric: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
-    """`usage.gfx_busy_inst`: for each partition, the activity of its engines; their mean."""
+    """The activity of each partition: the mean of its engines in `usage.gfx_busy_inst`."""
     engines = _leaf(metric, "usage", "gfx_busy_inst")
     if not isinstance(engines, Mapping):
         return

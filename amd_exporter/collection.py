@@ -1,9 +1,9 @@
-"""Collecting every interval, and what is known after the last collection.
+"""Collects readings at each interval and keeps the last snapshot.
 
-Put here: the loop, the choice of a source, what counts as ready.
-Not here: how it is shown (`exposition`) or served (`server`).
+Put here: the loop, the choice of a source, the condition for readiness.
+Not here: the metrics page (`exposition`), or HTTP (`server`).
 
-A collection is shown until the next one has ended. After a failed one no reading is shown.
+The page shows a collection until the next one ends. After a failed collection it shows no readings.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("amd_exporter")
 
 FAILURES_UNTIL_NOT_READY = 3
 NODE_SECONDS = 600.0  # between two reads of the node's object
-# A collection of the slowest source, whose every program takes as long as it may.
+# The longest time of one collection: each program of the slowest source reaches its limit.
 COLLECTION_SECONDS_LIMIT = 8 * TOOL_SECONDS_LIMIT
 
 HolderLookup = Callable[[], Mapping[str, Holder]]
@@ -40,7 +40,7 @@ HolderLookup = Callable[[], Mapping[str, Holder]]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The result of the last collection and the counts of all of them."""
+    """The result of the last collection, and the counts of all collections."""
 
     devices: tuple[Device, ...] = ()
     holders: Mapping[str, Holder] = field(default_factory=dict)
@@ -54,8 +54,8 @@ class Snapshot:
     dropped: Mapping[str, int] = field(default_factory=dict)
     last_success_at: float | None = None  # Unix time
     duration_seconds: float | None = None
-    pods_known: bool | None = None  # None where no socket is set
-    node_known: bool | None = None  # None where the node is not read
+    pods_known: bool | None = None  # None if no socket is set
+    node_known: bool | None = None  # None if the node is not read
     failures_in_a_row: int = 0
     collected_at: float = 0.0  # monotonic
 
@@ -67,7 +67,7 @@ class Snapshot:
 
 
 class Collection:
-    """Collects, and holds the last snapshot. One thread collects; any thread may read."""
+    """Collects, and keeps the last snapshot. One thread collects; any thread may read."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Collection:
 
     @property
     def is_alive(self) -> bool:
-        """Whether collections go on: each takes a limited time, so silence is a fault."""
+        """Whether collections still run: each has a limit of time, so a longer pause is a fault."""
         since = max(self._snapshot.collected_at, self._started_at)
         limit = 3 * (self._settings.interval_seconds + COLLECTION_SECONDS_LIMIT)
         return self._thread.is_alive() and time.monotonic() - since < limit
@@ -117,7 +117,7 @@ class Collection:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the loop and the program that it waits for."""
+        """End the loop and the program that it runs."""
         self._stop.set()
         for source in self._sources:
             source.close()
@@ -128,18 +128,18 @@ class Collection:
             try:
                 self.collect()
             except Exception:
-                # A defect of ours is shown like any other failed collection; the loop goes on.
+                # An unexpected error counts as a failed collection; the loop continues.
                 log.exception("a collection failed")
                 self._errors["exporter", "internal"] += 1
                 self._fail({}, time.monotonic())
             due += self._settings.interval_seconds
             now = time.monotonic()
-            if due < now:  # collections that took too long are not made up for
+            if due < now:  # skip the collections that were missed
                 due = now
             self._stop.wait(due - now)
 
     def collect(self) -> Snapshot:
-        """One collection: its snapshot, which is shown from now on."""
+        """Collect once and return the snapshot, which is shown from now on."""
         started = time.monotonic()
         self._read_node()
         problems: dict[str, str] = {}
@@ -158,7 +158,7 @@ class Collection:
         return self._fail(problems, started)
 
     def _to_try(self) -> list[Source]:
-        """The chosen source alone; all of them while none works or after three failures."""
+        """The chosen source; all sources while none works, or after three failures."""
         failing = self._snapshot.failures_in_a_row >= FAILURES_UNTIL_NOT_READY
         if self._chosen is None or failing:
             return self._sources
@@ -207,7 +207,7 @@ class Collection:
         )
 
     def _finish(self, started: float, **changes: Any) -> Snapshot:
-        """The snapshot after this collection: what it changed, and the counts of all."""
+        """The snapshot after this collection: its changes, and the counts of all collections."""
         capacity = self._node_object.gpu_capacity if self._node_object else None
         in_driver = len(driver_devices(self._settings.sysfs_path)) or None
         now = time.monotonic()
@@ -249,14 +249,14 @@ class Collection:
         try:
             self._node_object = self._node.read()
         except NodeError as error:
-            # The last one stays; it is read again with the next collection.
+            # Keep the last object; the next collection reads it again.
             self._log_once("node", f"the node's object is not read: {error}")
             return
         self._node_read_at = time.monotonic()
         self._logged.pop("node", None)
 
     def _log_once(self, about: str, text: str, level: int = logging.WARNING) -> None:
-        """A line for every change, not for every collection."""
+        """Log a line when the text changes, not at every collection."""
         if self._logged.get(about) != text:
             self._logged[about] = text
             log.log(level, text)

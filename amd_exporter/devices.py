@@ -1,6 +1,6 @@
-"""What is known of the AMD GPUs of a node after one collection, whichever source it came from.
+"""The AMD GPUs of a node after one collection, from any source.
 
-Put here: devices, their readings, the limits of what a reading can be, partitions of one card.
+Put here: devices, their readings, the limits of a reading, partitions of one card.
 Not here: reading a source (`amd_smi`, `rocm_smi`, `library`), or names of metrics (`exposition`).
 
 A reading that a source does not have is absent from `Device.readings`. It is never 0.
@@ -28,8 +28,8 @@ ECC_ERRORS = "ecc_errors_total"
 HEALTHY = "healthy"
 
 MIB = 1024 * 1024
-# What a reading can be on any card that exists or is announced, with room to spare. Values outside
-# are the markers and overflows of drivers (65535 W, 2^64 bytes) and are dropped.
+# The plausible range of each reading on any card that exists or is announced. Drivers report some
+# values outside it as markers or overflows (65535 W, 2^64 bytes); these are dropped.
 LIMITS: Mapping[str, tuple[float, float]] = {
     UTILIZATION: (0, 100),
     MEMORY_ACTIVITY: (0, 100),
@@ -43,17 +43,17 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     ECC_ERRORS: (0, 1e15),
     HEALTHY: (0, 1),
 }
-# Of a card in partitions, drivers measure these once and show them on its first logical device.
-# Others show N/A, or a 0 that was not measured.
+# On a partitioned card, drivers measure these once and report them on the first logical device. The
+# other devices have N/A, or a 0 that was not measured.
 FIRST_PARTITION_ONLY = (UTILIZATION, MEMORY_ACTIVITY, POWER, ENERGY)
 PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])")
 LABEL_LENGTH_LIMIT = 128
-DEVICES_LIMIT = 1024  # of one node; more is a broken source
+DEVICES_LIMIT = 1024  # per node; more means a broken source
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The container that has a device."""
+    """The container that holds a device."""
 
     namespace: str
     pod: str
@@ -61,7 +61,7 @@ class Holder:
 
 
 class HoldersUnknown(Exception):
-    """The kubelet did not say which container has which device."""
+    """The kubelet did not report which container holds each device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,18 @@ class Device:
     """One logical device: a card, or one partition of a card."""
 
     gpu: str  # the source's index
-    unique_id: str  # of the card; empty where the source has none
+    unique_id: str  # of the card; empty if the source has none
     pci_bus: str
     product: str
     partition: int = 0  # number within the card
     partition_mode: str = ""  # such as spx_nps1
     readings: Mapping[str, float] = field(default_factory=dict)
-    # Utilisation by partition number, where the first logical device shows all of its card.
+    # Utilisation by partition number, if the first logical device reports it for the whole card.
     utilization_by_partition: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def uuid(self) -> str:
-        """The card's Unique ID, or its PCI address where it has none."""
+        """The card's unique ID, or its PCI address if it has none."""
         return self.unique_id or self.pci_bus
 
     @property
@@ -90,7 +90,7 @@ class Device:
 
 
 def number(value: object) -> float | None:
-    """The number of a reading as any tool writes it; None for N/A and everything else.
+    """The number in a reading of any tool; None for N/A and for other text.
 
     Tools write 12, "12.5", "(300Mhz)", {"value": 12, "unit": "W"}, "N/A", "N/A (Secondary die)".
     """
@@ -109,7 +109,7 @@ def number(value: object) -> float | None:
 
 
 def text(value: object) -> str:
-    """A word for a label; empty for N/A and for what is no text."""
+    """The text of a label; empty for N/A and for values that are not text."""
     if not isinstance(value, str | int) or isinstance(value, bool):
         return ""
     word = " ".join(str(value).split())
@@ -119,7 +119,7 @@ def text(value: object) -> str:
 
 
 def unique_id(value: object) -> str:
-    """A card's Unique ID in one spelling; tools differ in case and in leading zeros."""
+    """A card's unique ID in one spelling; tools differ in case and in leading zeros."""
     word = text(value).lower()
     if re.fullmatch(r"(?:0x)?[0-9a-f]{1,16}", word) and int(word, 16):
         return f"0x{int(word, 16):016x}"
@@ -127,7 +127,7 @@ def unique_id(value: object) -> str:
 
 
 def pci_address(value: object) -> str:
-    """A PCI address as the kernel writes it, such as 0000:83:00.0; empty for anything else."""
+    """A PCI address in the kernel's form, such as 0000:83:00.0; empty for other text."""
     found = PCI_ADDRESS.fullmatch(text(value).lower())
     if not found:
         return ""
@@ -136,15 +136,15 @@ def pci_address(value: object) -> str:
 
 
 def partition_mode(compute: object, memory: object) -> str:
-    """Such as `cpx_nps4`; empty for a card that cannot be partitioned."""
+    """The partition mode, such as `cpx_nps4`; empty for a card that cannot be partitioned."""
     return "_".join(word.lower() for word in (text(compute), text(memory)) if word)
 
 
 def complete(devices: Iterable[Device]) -> tuple[tuple[Device, ...], Counter[str]]:
-    """Devices as they are shown, and how many values of each quantity were dropped.
+    """Devices for the metrics page, and the number of dropped values per quantity.
 
-    Implausible values go, activity moves to the partition that it belongs to, and the percentage of
-    memory and the health are derived from readings of the same collection.
+    Drops implausible values, assigns activity to its partition, and derives the percentage of
+    memory and the health from readings of the same collection.
     """
     dropped: Counter[str] = Counter()
     checked = [_without_implausible(device, dropped) for device in devices]
@@ -179,12 +179,12 @@ def _without_implausible(device: Device, dropped: Counter[str]) -> Device:
 
 
 def _partitions(card: list[Device]) -> list[Device]:
-    """The logical devices of one card: each with the readings that are its own."""
+    """The logical devices of one card, each with its own readings."""
     by_partition = next(
         (d.utilization_by_partition for d in card if d.utilization_by_partition), {}
     )
     if len(card) == 1 and card[0].partition_mode.partition("_")[0] in ("", "spx"):
-        # A virtual function of a card that is not partitioned: its number is no partition.
+        # A virtual function of a card without partitions: its number is not a partition.
         return [replace(card[0], partition=0)]
     shown = []
     for device in card:
@@ -202,7 +202,7 @@ def _derived(device: Device) -> Device:
     readings = dict(device.readings)
     used, total = readings.get(MEMORY_USED), readings.get(MEMORY_TOTAL)
     if used is not None and total is not None:
-        # Tools disagree about totals of partitions: only two figures of one answer are divided.
+        # Tools report different totals for partitions: divide only two values of one response.
         readings[MEMORY_USED_PERCENT] = used / total * 100
     uncorrectable = readings.get(f"{ECC_ERRORS}/uncorrectable")
     if uncorrectable is not None:

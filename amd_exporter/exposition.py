@@ -1,10 +1,10 @@
-"""The metrics page: names, labels and help of everything that the exporter shows.
+"""The metrics page: names, labels and help of all metrics of the exporter.
 
 Put here: metric families, built from one snapshot for each scrape.
 Not here: collecting (`collection`), or HTTP (`server`).
 
-There are no global gauges: a GPU that is gone, or a reading that the last collection did not have,
-is not on the page.
+There are no global gauges. A GPU or a reading that the last collection did not have is not on the
+page.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ NO_HOLDER = ("", "", "")
 
 
 class Quantity(NamedTuple):
-    """How a reading is shown."""
+    """Name, unit and label of a reading on the page."""
 
     name: str
     help: str
-    part: str = ""  # label of its parts
+    part: str = ""  # label that distinguishes its parts
 
 
 QUANTITIES = (
@@ -82,7 +82,7 @@ LABELS = (
 
 
 class Page(Collector):
-    """What a registry asks for each scrape."""
+    """The collector that the registry calls at each scrape."""
 
     def __init__(self, collection: Collection, node: str) -> None:
         self._collection = collection

@@ -1,13 +1,14 @@
 """A process that reads AMD's own Python library, `amdsmi`, and writes devices as JSON lines.
 
-Put here: calls of that library, and the lines that pass between the two processes.
+Put here: calls of that library, and the lines between the two processes.
 Not here: starting, timing and ending this process (`sources`).
 
-The library runs apart from the exporter because a call into the driver can hang or crash, and
-neither may take `/metrics` with it. It stays loaded between collections: starting `amd-smi` costs
-about a second of a processor each time. This module imports next to nothing for the same reason.
+The library runs in its own process because a call into the driver can hang or crash, and `/metrics`
+must stay available. The process keeps the library loaded between collections: each start of
+`amd-smi` takes about a second of CPU time. This module imports little for the same reason.
 
-Run as `python -m amd_exporter.library FOLDER`; each line on standard input is answered by one line.
+Run it as `python -m amd_exporter.library FOLDER`. It writes one line for each line of standard
+input.
 """
 
 from __future__ import annotations
@@ -22,27 +23,28 @@ NOT_AVAILABLE = "N/A"
 
 
 def main() -> int:
-    # The library's own messages go to standard error: standard output carries answers only.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # The library writes messages to standard output: send them to standard error, so that standard
+    # output has responses only.
+    responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.insert(0, sys.argv[1])
     try:
         import amdsmi  # from the ROCm installation of the node
 
         amdsmi.amdsmi_init()
-    except Exception as error:  # noqa: BLE001 - whatever it raises is the answer
-        print(json.dumps({"error": _said(error)}), file=answers, flush=True)
+    except Exception as error:  # noqa: BLE001 - any error is the response
+        print(json.dumps({"error": _text(error)}), file=responses, flush=True)
         return 1
     for _ in sys.stdin:
         try:
-            answer = {"version": _version(amdsmi), "gpus": list(_gpus(amdsmi))}
+            response = {"version": _version(amdsmi), "gpus": list(_gpus(amdsmi))}
         except Exception as error:  # noqa: BLE001
-            answer = {"error": _said(error)}
-        print(json.dumps(answer), file=answers, flush=True)
+            response = {"error": _text(error)}
+        print(json.dumps(response), file=responses, flush=True)
     return 0
 
 
-def _said(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
@@ -52,13 +54,14 @@ def _version(amdsmi: Any) -> str:
 
 
 def _gpus(amdsmi: Any) -> Iterator[dict[str, Any]]:
-    """Each logical device in the shape of `amd-smi`, so that one reader reads both."""
+    """Each logical device in the JSON form of `amd-smi`, so that `amd_smi` can read it."""
     for index, handle in enumerate(amdsmi.amdsmi_get_processor_handles()):
 
         def read(name: str, *members: str, handle: Any = handle) -> Any:
-            """The result of a call; N/A where the device or this version does not have it.
+            """The result of a call; N/A if the device or this version of the library does not have
+            it.
 
-            Members are those of the library's enumerations, such as `AmdSmiClkType.GFX`.
+            `members` are members of the library's enumerations, such as `AmdSmiClkType.GFX`.
             """
             try:
                 enumerations = [member.split(".") for member in members]
@@ -85,7 +88,7 @@ def _identity(read: Callable[..., Any]) -> dict[str, Any]:
 
 def _readings(read: Callable[..., Any]) -> dict[str, Any]:
     activity, ecc = read("gpu_activity"), read("gpu_total_ecc_count")
-    # Of a card in partitions its first logical device shows the activity of each.
+    # On a partitioned card, the first logical device reports the activity of all partitions.
     engines = _part(read("gpu_metrics_info"), "xcp_stats.gfx_busy_inst")
     by_partition = dict(enumerate(engines)) if isinstance(engines, list) else {}
     clocks = {"gfx_0": "GFX", "mem_0": "MEM", "fclk_0": "DF", "socclk_0": "SOC"}
@@ -121,18 +124,18 @@ def _readings(read: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _part(answer: Any, *keys: str) -> Any:
-    """The first of these fields that an answer has; their names differ between versions."""
-    if not isinstance(answer, dict):
+def _part(response: Any, *keys: str) -> Any:
+    """The first of these fields in the response; names differ between versions."""
+    if not isinstance(response, dict):
         return NOT_AVAILABLE
-    return next((answer[key] for key in keys if key in answer), NOT_AVAILABLE)
+    return next((response[key] for key in keys if key in response), NOT_AVAILABLE)
 
 
 def _watts(power: Any) -> Any:
-    """Of the three fields, which a card has depends on its generation."""
+    """The power of a card, from the field that its generation has."""
     for key in ("socket_power", "current_socket_power", "average_socket_power"):
         value = _part(power, key)
-        # 0xFFFF and above is the driver's mark for a field that the card does not have.
+        # The driver writes 0xFFFF or more for a field that the card does not have.
         if isinstance(value, int | float) and value < 0xFFFF:
             return value
     return NOT_AVAILABLE

@@ -1,7 +1,7 @@
-"""What the node and its driver say about AMD GPUs: how many there should be, and which is which.
+"""The number and names of AMD GPUs, from the driver and from the node's Kubernetes object.
 
 Put here: the driver's files under /sys, and the node's object in the Kubernetes API.
-Not here: readings of the GPUs (`sources`), or which pod has one (`pod_resources`).
+Not here: readings of the GPUs (`sources`), or the pod of a GPU (`pod_resources`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ AMD_VENDOR = 0x1002
 RESOURCE_PREFIX = "amd.com/"
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 API_SECONDS_LIMIT = 5.0
-NODE_BYTES_LIMIT = 4 * 1024 * 1024  # a node's object; etcd takes 1.5 MB
+NODE_BYTES_LIMIT = 4 * 1024 * 1024  # limit for one object; etcd stores at most 1.5 MB
 
 
 @dataclass(frozen=True, slots=True)
 class DriverDevice:
-    """One logical device as the driver's topology has it."""
+    """One logical device in the driver's topology."""
 
     pci_bus: str  # its function numbers the partitions of a card
     render_minor: int
 
 
 def driver_devices(sysfs: Path) -> list[DriverDevice]:
-    """The AMD GPUs that the driver shows, partitions included; empty without a driver."""
+    """The AMD GPUs of the driver, with partitions; empty without a driver."""
     return list(_topology(sysfs / "class" / "kfd" / "kfd" / "topology" / "nodes"))
 
 
@@ -40,7 +40,7 @@ def _topology(folder: Path) -> Iterator[DriverDevice]:
         try:
             lines = path.read_text("utf-8").splitlines()
         except OSError:
-            continue  # a GPU that this container may not see
+            continue  # a GPU that is not visible to this container
         pairs = (line.split() for line in lines)
         values = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
         if values.get("vendor_id") == AMD_VENDOR and values.get("simd_count"):
@@ -51,7 +51,7 @@ def _topology(folder: Path) -> Iterator[DriverDevice]:
 
 
 def pci_by_name(sysfs: Path) -> dict[str, str]:
-    """The PCI address of each device by the names that the driver has for it."""
+    """The PCI address of each device, by the names that the driver uses."""
     devices = driver_devices(sysfs)
     names = {device.pci_bus: device.pci_bus for device in devices}
     names |= {f"renderD{device.render_minor}": device.pci_bus for device in devices}
@@ -62,10 +62,10 @@ def pci_by_name(sysfs: Path) -> dict[str, str]:
 
 
 def pci_of(device_id: str, names: Mapping[str, str]) -> str:
-    """The PCI address of a device by its name in Kubernetes; the name where it is unknown.
+    """The PCI address of a device by its name in Kubernetes; the name itself if it is unknown.
 
     AMD's device plugin names a card by its PCI address and a partition by its platform device
-    (`amdgpu_xcp_3`); the DRA driver names both by card and render node (`gpu-17-145`).
+    (`amdgpu_xcp_3`). The DRA driver names both by card and render node (`gpu-17-145`).
     """
     name = device_id.lower()
     found = re.fullmatch(r"gpu-\d+-(\d+)", name)
@@ -77,10 +77,10 @@ def pci_of(device_id: str, names: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeObject:
-    """The parts of the node's object that are shown."""
+    """The fields of the node's object that the page shows."""
 
     labels: Mapping[str, str]
-    gpu_capacity: int | None  # None where no AMD device plugin has registered
+    gpu_capacity: int | None  # None if no AMD device plugin has registered
 
 
 class NodeError(Exception):
@@ -88,7 +88,7 @@ class NodeError(Exception):
 
 
 class KubernetesNode:
-    """Reads one node from the Kubernetes API, with the pod's own service account."""
+    """Reads one node from the Kubernetes API with the service account of the pod."""
 
     def __init__(self, url: str, name: str, account: Path = ACCOUNT) -> None:
         self._url = f"{url}/api/v1/nodes/{name}"
@@ -96,7 +96,7 @@ class KubernetesNode:
 
     def read(self) -> NodeObject:
         try:
-            # Both are replaced while the exporter runs, so they are read each time.
+            # Kubernetes replaces both files while the exporter runs: read them each time.
             token = (self._account / "token").read_text("utf-8").strip()
             context = ssl.create_default_context(cafile=str(self._account / "ca.crt"))
             request = urllib.request.Request(
@@ -115,7 +115,7 @@ class KubernetesNode:
 
 
 def node_object(document: object) -> NodeObject:
-    """The labels of a node, and how many AMD devices its kubelet offers."""
+    """The labels of a node, and the number of AMD devices that its kubelet offers."""
     if not isinstance(document, dict):
         raise NodeError("the API server's response is no object")
     metadata, status = document.get("metadata") or {}, document.get("status") or {}

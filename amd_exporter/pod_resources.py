@@ -1,6 +1,6 @@
-"""Which container has which AMD device, from the kubelet's pod-resources socket.
+"""The container of each AMD device, from the kubelet's pod-resources socket.
 
-Put here: the gRPC call, and what its answer means.
+Put here: the gRPC call, and reading its response.
 Not here: the names of devices (`node`), or its messages (`pod_resources.proto`).
 """
 
@@ -26,9 +26,9 @@ OPTIONS = (
 
 
 def holders(socket: Path, sysfs: Path) -> dict[str, Holder]:
-    """The container that has each device, by PCI address.
+    """The container that holds each device, by PCI address.
 
-    Where several containers share a device, it is the first one by namespace, pod and container.
+    If several containers share a device, it is the first by namespace, pod and container.
     """
     names = pci_by_name(sysfs)
     held: dict[str, Holder] = {}
@@ -42,7 +42,7 @@ def _order(claim: tuple[str, Holder]) -> tuple[str, str, str]:
 
 
 def _list(socket: Path) -> ListPodResourcesResponse:
-    # One channel per call: the kubelet makes a new socket whenever it restarts.
+    # One channel per call: the kubelet creates a new socket at each restart.
     with grpc.insecure_channel(f"unix://{socket}", options=OPTIONS) as channel:
         call = channel.unary_unary(
             LIST,

@@ -1,12 +1,12 @@
 """Devices from the output of `rocm-smi --json`, ROCm 4.3 to 6.x.
 
-Put here: its keys, which differ between versions, and what each one means.
+Put here: its keys, which differ between versions, and their meaning.
 Not here: running it (`sources`).
 
-Every value is a string. Keys are compared in lower case. `GPU memory use (%)` is how busy the
-memory controller was, not how much memory is allocated: newer versions call it `GPU Memory
-Read/Write Activity (%)`. The rows of clock levels ("0": "8.0GT/s x16 *") collide between clocks and
-are not read.
+Every value is a string. Keys are compared in lower case. `GPU memory use (%)` is the activity of
+the memory controller, not the allocated memory: newer versions call it `GPU Memory Read/Write
+Activity (%)`. The rows of clock levels ("0": "8.0GT/s x16 *") have the same keys for different
+clocks and are not read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from amd_exporter.devices import (
     unique_id,
 )
 
-# Every key of a reading, newest first, and what one of its units is in ours.
+# The keys of each reading, newest first, with the factor from the tool's unit to ours.
 READINGS: tuple[tuple[str, float, tuple[str, ...]], ...] = (
     (UTILIZATION, 1, ("gpu use (%)",)),
     (
@@ -64,7 +64,7 @@ PRODUCT = ("device name", "card series", "card model")
 
 
 def read(document: Any) -> list[Device]:
-    """The devices of one output, in its order."""
+    """The devices of one output, in the order of the output."""
     if not isinstance(document, Mapping):
         return []
     return [
@@ -83,7 +83,7 @@ def _device(index: str, card: Mapping[str, Any]) -> Device:
         unique_id=unique_id(card.get("unique id")),
         pci_bus=address,
         product=next((name for key in PRODUCT if (name := _product(card.get(key)))), ""),
-        # The PCI function numbers the partitions of a card. Another card has function 0.
+        # The PCI function numbers the partitions of a card; other cards have function 0.
         partition=function,
         partition_mode=mode,
         readings=dict(_readings(card)),
@@ -91,7 +91,7 @@ def _device(index: str, card: Mapping[str, Any]) -> Device:
 
 
 def _product(value: object) -> str:
-    """A name, not a number: older versions show the vendor's ID in its place."""
+    """The product name; empty for a number, because older versions show the vendor's ID instead."""
     name = text(value)
     return "" if re.fullmatch(r"0x[0-9a-fA-F]+", name) else name
 

@@ -1,7 +1,7 @@
-"""The HTTP server: metrics, `/healthz`, `/readyz`, with TLS where a certificate is set.
+"""The HTTP server: metrics, `/healthz`, `/readyz`, with TLS if a certificate is set.
 
 Put here: requests, TLS and its reload, limits of connections.
-Not here: what is on the page (`exposition`).
+Not here: the contents of the page (`exposition`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REFUSED = "readings need a client certificate\n"
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Serves one registry. Handshakes and requests run in threads, so a slow client blocks none."""
+    """Serves one registry. Handshakes and requests run in threads: slow clients block no others."""
 
     daemon_threads = True
     block_on_close = False
@@ -55,7 +55,7 @@ class MetricsServer(ThreadingHTTPServer):
         connection.settimeout(REQUEST_SECONDS_LIMIT)
         if self._tls is None:
             return connection, address
-        # The handshake waits for the client: it happens at the first read, in the client's thread.
+        # The handshake waits for the client, so it runs in the client's thread, at the first read.
         wrapped = self._tls.context().wrap_socket(
             connection, server_side=True, do_handshake_on_connect=False
         )
@@ -78,7 +78,7 @@ class MetricsServer(ThreadingHTTPServer):
 
 
 class _Certificates:
-    """The TLS context; made anew when the files have changed."""
+    """The TLS context; created again when the files change."""
 
     def __init__(self, settings: Settings) -> None:
         assert settings.tls_cert is not None
@@ -86,7 +86,7 @@ class _Certificates:
         self._files = (settings.tls_cert, settings.tls_key)
         self._client_ca = settings.tls_client_ca
         self._state = self._file_states()
-        self._context = self._load()  # a wrong certificate ends the start
+        self._context = self._load()  # an invalid certificate stops the start
 
     def context(self) -> ssl.SSLContext:
         state = self._file_states()
@@ -96,7 +96,7 @@ class _Certificates:
                 self._state = state
                 log.info("certificates were loaded again")
             except (OSError, ssl.SSLError) as error:
-                # Half replaced: the old pair serves until both fit.
+                # The files are only partly replaced: keep the old pair until both match.
                 log.warning("certificates cannot be loaded: %s", error)
         return self._context
 
@@ -106,7 +106,8 @@ class _Certificates:
         context.load_cert_chain(*self._files)
         if self._client_ca is not None:
             context.load_verify_locations(self._client_ca)
-            # Probes of the kubelet have no certificate: the page asks for it, not the handshake.
+            # The kubelet's probes have no certificate, so the handshake does not require one. The
+            # metrics page does.
             context.verify_mode = ssl.CERT_OPTIONAL
         return context
 

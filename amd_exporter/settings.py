@@ -1,9 +1,9 @@
-"""Settings of the exporter: flags, environment variables, defaults, and what each one may be.
+"""Settings of the exporter: flags, environment variables, defaults and allowed values.
 
 Put here: reading and checking them.
 Not here: using them.
 
-A flag wins over its environment variable. A value that cannot be right is refused at start.
+A flag has precedence over its environment variable. An invalid value stops the start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OWN_LABELS = frozenset(
     {
         *("node", "gpu", "uuid", "pci_bus", "product", "partition", "partition_mode"),
         *("namespace", "pod", "container", "sensor", "clock", "kind"),
-        *("instance", "job", "le", "quantile"),  # Prometheus' own
+        *("instance", "job", "le", "quantile"),  # reserved by Prometheus
     }
 )
 EXAMPLES = """\
@@ -225,7 +225,6 @@ SETTINGS = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
     command = argparse.ArgumentParser(
         prog="gpu-ledger-amd-exporter",
         description="Serve metrics of the AMD GPUs of this node to Prometheus.",
@@ -243,7 +242,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """The settings; ends the command with status 2 and every error where one is wrong."""
+    """The settings. If any is invalid, print every error and exit with status 2."""
     command = parser()
     given = vars(command.parse_args(arguments))
     values: dict[str, Any] = {}

@@ -1,11 +1,11 @@
-"""The sources of readings on a node, and which of them works.
+"""The sources of readings on a node, and the choice of a working one.
 
 Put here: running AMD's tools and library with limits, and choosing between them.
-Not here: what their output means (`amd_smi`, `rocm_smi`), or when to collect (`collection`).
+Not here: reading their output (`amd_smi`, `rocm_smi`), or when to collect (`collection`).
 
-Every program runs in a process group of its own, for a limited time and with a limited output, and
-is killed with its children when it exceeds either. A program that the driver holds and that cannot
-be killed is not started a second time.
+Each program runs in its own process group, with a limit of time and of output. A program that
+exceeds a limit is killed with its children. A program that cannot be killed because it waits for
+the driver is not started a second time.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from amd_exporter.devices import DEVICES_LIMIT, Device
 
 TOOL_SECONDS_LIMIT = 10.0
 OUTPUT_BYTES_LIMIT = 16 * 1024 * 1024  # amd-smi writes 9 KB per GPU
-# Names and partitions are read again this often, and whenever the tool or its GPUs have changed.
+# Names and partitions are read after this many collections, and when the tool or its GPUs change.
 INVENTORY_COLLECTIONS = 20
-# Major versions of the library and of amd-smi, and ROCm versions of rocm-smi, whose output the
-# tests hold. Others are read too, with a warning and a metric.
+# The versions whose output is covered by tests: major versions of the library and of amd-smi, and
+# ROCm versions for rocm-smi. Other versions are read too, with a warning and a metric.
 TESTED_VERSIONS: Mapping[str, frozenset[str]] = {
     "amdsmi": frozenset({"24", "25", "26"}),
     "amd-smi": frozenset({"24", "25", "26"}),
     "rocm-smi": frozenset({"4.3", "5.7", "6.0"}),
 }
 AMD_SMI_READINGS = ("--usage", "--power", "--mem-usage", "--temperature", "--clock")
-# Older tools and virtual machines refuse an option that they do not have: then all is read.
+# Older tools and virtual machines refuse options that they do not have; then all metrics are read.
 AMD_SMI_METRICS = (
     ("metric", *AMD_SMI_READINGS, "--energy", "--ecc", "--json"),
     ("metric", *AMD_SMI_READINGS, "--json"),
@@ -49,7 +49,7 @@ AMD_SMI_STATICS = (("static", "--asic", "--partition", "--json"), ("static", "--
 
 
 class SourceError(Exception):
-    """A source gave no devices: `reason` is one of a fixed few, the text says what happened."""
+    """A source returned no devices. `reason` is one of a fixed set; the text has the details."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -58,7 +58,7 @@ class SourceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a source gave: devices, and the version that gave them."""
+    """The devices that a source returned, and its version."""
 
     devices: list[Device]
     version: str
@@ -85,7 +85,7 @@ class Runner:
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start a program, unless the one before it still cannot be killed."""
+        """Start a program, unless the previous one still cannot be killed."""
         if self._running is not None and self._running.poll() is None:
             raise SourceError(
                 "stuck",
@@ -105,7 +105,7 @@ class Runner:
         return self._running
 
     def output(self, command: Sequence[str]) -> str:
-        """What a program writes to standard output, if it ends in time and with 0."""
+        """The standard output of a program that ends in time and with status 0."""
         process = self.start(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         with self._killed_at_the_end(process):
             assert process.stdout is not None
@@ -155,26 +155,26 @@ class Runner:
                     pipe.close()
 
     def kill(self) -> None:
-        """End the program that runs, with its children."""
+        """Kill the running program and its children."""
         process = self._running
         if process is None:
             return
-        with suppress(ProcessLookupError, PermissionError):  # it and its children have ended
+        with suppress(ProcessLookupError, PermissionError):  # all of them have ended
             os.killpg(process.pid, signal.SIGKILL)
         try:
             process.wait(0.5)
         except subprocess.TimeoutExpired:
-            return  # the driver holds it: it stays the one that runs
+            return  # it waits for the driver and stays the running program
         self._running = None
 
 
 def parse_json(output: str, name: str) -> Any:
-    """The JSON of a tool's output; text before it is skipped."""
+    """The JSON in the output of a tool; text before it is skipped."""
     starts = [at for at in (output.find("["), output.find("{")) if at >= 0]
     if not starts:
         raise SourceError("not_json", f"{name} wrote no JSON but {output[:100]!r}")
     try:
-        # Text after the JSON does no harm either.
+        # Text after the JSON is ignored as well.
         document, _ = json.JSONDecoder().raw_decode(output, min(starts))
     except (ValueError, RecursionError) as error:
         raise SourceError("not_json", f"{name} wrote invalid JSON: {error}") from error
@@ -182,7 +182,7 @@ def parse_json(output: str, name: str) -> Any:
 
 
 def checked(devices: list[Device], name: str) -> list[Device]:
-    """The devices, if there are some and not absurdly many."""
+    """The devices, if their number is between 1 and the limit."""
     if not devices:
         raise SourceError(
             "no_devices", f"{name} shows no GPU; see whether this container may read it"
@@ -198,7 +198,7 @@ def checked(devices: list[Device], name: str) -> list[Device]:
 
 
 class AmdSmiLibrary:
-    """AMD's Python library, in a process of its own that stays."""
+    """AMD's Python library, in a process of its own that keeps running."""
 
     name = "amdsmi"
 
@@ -212,7 +212,7 @@ class AmdSmiLibrary:
         if not (self._folder / "amdsmi").is_dir():
             raise SourceError("not_found", f"{self._folder} has no amdsmi library")
         if self._read_count % INVENTORY_COLLECTIONS == 0:
-            self.close()  # partitions are only seen by a library that starts anew
+            self.close()  # only a new process of the library sees new partitions
         try:
             answer = parse_json(self._ask(), self.name)
         except SourceError:
@@ -230,12 +230,12 @@ class AmdSmiLibrary:
     def _ask(self) -> str:
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "amd_exporter.library", str(self._folder)]
-            # Its standard error is the exporter's: the library explains itself there.
+            # The process writes its errors to the exporter's standard error.
             self._process = self._runner.start(command, stdin=subprocess.PIPE)
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError):  # it has ended; its last line says why
+        with suppress(BrokenPipeError):  # the process has ended; its last line has the reason
             process.stdin.write(b"\n")
             process.stdin.flush()
         line = bytearray()
@@ -266,7 +266,7 @@ class AmdSmiLibrary:
 
 
 class AmdSmiTool:
-    """`amd-smi`: one start per collection, three more when something has changed."""
+    """`amd-smi`: one start per collection, and three more after a change."""
 
     name = "amd-smi"
 
@@ -297,12 +297,12 @@ class AmdSmiTool:
         return _Inventory(state, indexes, version, listed, static)
 
     def _first_that_works(self, path: str, variants: list[tuple[str, ...]]) -> Any:
-        """The output of the first variant that the tool accepts; it is tried first from then on."""
+        """The output of the first variant that the tool accepts; later calls start with it."""
         for position, variant in enumerate(variants, 1):
             try:
                 document = self._json(path, *variant)
             except SourceError as error:
-                # A tool that accepts none of them is broken, and forgets nothing.
+                # If the tool accepts no variant, it is broken: keep the order of the variants.
                 if error.reason != "exit_status" or position == len(variants):
                     raise
             else:
@@ -321,7 +321,7 @@ class AmdSmiTool:
 
 @dataclass(slots=True)
 class _Inventory:
-    """What amd-smi says once about its GPUs, and of which tool and GPUs that is true."""
+    """Names and partitions from amd-smi, with the state of the tool and GPUs they belong to."""
 
     state: tuple[int, ...]
     indexes: tuple[str, ...]
@@ -345,7 +345,7 @@ class RocmSmiTool:
 
     def read(self) -> Reading:
         path = _program("rocm-smi", self._folder)
-        # The options of single readings differ between versions; all of them have this one.
+        # The options for single readings differ between versions; all versions have this one.
         document = parse_json(self._runner.output([path, "-a", "--json"]), self.name)
         return Reading(checked(rocm_smi.read(document), self.name), _rocm_version(self._folder))
 
@@ -354,7 +354,7 @@ class RocmSmiTool:
 
 
 def _program(name: str, folder: Path) -> str:
-    """The path of a tool: of the ROCm installation, else of the PATH."""
+    """The path of a tool: in the ROCm installation, otherwise in the PATH."""
     path = shutil.which(name, path=f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}")
     if path is None:
         raise SourceError("not_found", f"{name} is neither in {folder / 'bin'} nor on the PATH")
@@ -362,13 +362,13 @@ def _program(name: str, folder: Path) -> str:
 
 
 def _file_state(path: str) -> tuple[int, ...]:
-    """Differs after another version was installed at the same place."""
+    """A value that changes when another version is installed at the same path."""
     state = Path(path).stat()
     return state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _rocm_version(folder: Path) -> str:
-    """Such as 6.0.2, of `.info/version`; rocm-smi's own number does not say which ROCm it is of."""
+    """The ROCm version from `.info/version`, such as 6.0.2; rocm-smi does not report it."""
     try:
         return (folder / ".info" / "version").read_text("utf-8").strip().partition("-")[0][:32]
     except (OSError, UnicodeDecodeError):
@@ -376,13 +376,13 @@ def _rocm_version(folder: Path) -> str:
 
 
 def is_tested(name: str, version: str) -> bool:
-    """Whether the tests hold the output of this version of a source."""
+    """Whether the tests cover the output of this version of a source."""
     parts = version.split(".")
     return not TESTED_VERSIONS[name].isdisjoint({parts[0], ".".join(parts[:2])})
 
 
 def sources(wanted: str, rocm: Path) -> list[Source]:
-    """The sources to try, in order; one alone where it was chosen."""
+    """The sources to try, in order; only the chosen source if one was chosen."""
     every: list[Source] = [
         AmdSmiLibrary(rocm / "share" / "amd_smi"),
         AmdSmiTool(rocm),

@@ -1,11 +1,11 @@
 """Every speed goal in one table: `make bench`, or `python -m bench P2 P4` for some.
 
-Put here: which bench measures which goal, the table, and the page it becomes.
-Not here: measuring (the `bench_*` beside this), or what a row is (`measurement`).
+Put here: the goals of each benchmark, the table, and the page of results.
+Not here: measuring (the `bench_*` modules), or the fields of a row (`measurement`).
 
-Each bench runs in a process of its own, so that none inherits another's memory. What each goal came
-to is kept in `measured.json` beside this; docs/explanation/performance.md is written from that, so
-that goals which were asked alone take their place among the others.
+Each benchmark runs in a process of its own, so that its memory is measured alone. The last result
+of each goal is stored in `measured.json`. docs/explanation/performance.md is written from that
+file, so a goal that was measured alone appears beside the others.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ BENCHES = {
     "bench_amd_exporter": ("amd exporter",),
     "bench_idle_pruner": ("idle pruner",),
 }
-# A bench that takes longer tells more of the machine's patience than of the goal.
+# A benchmark that takes longer is stopped; its goal counts as not measured.
 BENCH_SECONDS_LIMIT = 1200
 DISTRIBUTIONS = ("duckdb", "polars", "pyarrow", "dbt-core", "dagster", "msgspec")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one goal."""
+    """The result of one goal."""
 
     goal: str
     rows: tuple[Measurement, ...]
-    missing: str  # why it could not be measured; empty when it was
+    missing: str  # the reason if it could not be measured; otherwise empty
     measured_on: str = ""  # day
-    load: float = 0.0  # what else ran on the machine when it began, in processors
+    load: float = 0.0  # load of the machine at the start, in processors
 
     @property
     def result(self) -> str:
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read_kept() -> dict[str, Outcome]:
-    """What each goal came to when it was last measured."""
+    """The last result of each goal."""
     if not KEPT.is_file():
         return {}
     found = {}
@@ -117,7 +117,7 @@ def read_kept() -> dict[str, Outcome]:
 
 
 def write_kept(kept: Mapping[str, Outcome]) -> None:
-    """Keep what was measured, and write the page from it."""
+    """Store the results, and write the page from them."""
     told = {
         goal: {
             "measured_on": kept[goal].measured_on,
@@ -136,7 +136,7 @@ def write_kept(kept: Mapping[str, Outcome]) -> None:
 
 
 def measure(goals: Iterable[str]) -> Iterator[Outcome]:
-    """Each goal's outcome, as soon as its bench is done."""
+    """The outcome of each goal, as soon as its benchmark ends."""
     wanted = set(goals)
     for name, measured in BENCHES.items():
         asked = [goal for goal in measured if goal in wanted]
@@ -169,7 +169,7 @@ def _run(name: str) -> tuple[list[Measurement], str]:
 
 
 def _one(name: str) -> int:
-    """In a process of its own: the last line of stdout is the answer."""
+    """Run one benchmark in this process; the last line of stdout is its result."""
     try:
         rows = importlib.import_module(f"bench.{name}").measure()
     except CannotMeasure as missing:
@@ -186,7 +186,7 @@ def _lines(outcome: Outcome) -> list[str]:
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
-    """The page of all goals: what was claimed, what was measured, and where."""
+    """The page of all goals: goal, measurement and machine."""
     reached = sum(outcome.result == "reached" for outcome in outcomes)
     parts = [
         "# Performance: every speed claim, as a ratio of one run\n",
@@ -227,7 +227,7 @@ def _table_rows(outcome: Outcome) -> list[str]:
 
 
 def machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """The hardware and software of this machine."""
     found = {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 30} GiB",

@@ -1,14 +1,15 @@
-"""The three aggregates of a month, asked of its intervals in the models' own words.
+"""The three aggregates of a month, calculated from its intervals with the SQL of the models.
 
 Put here: the largest number of cards per node and hour, GPU-seconds per pod, and the weighted
-roll-up per tenant, each as one statement over what a refresh keeps as intervals.
-Not here: building these intervals (`bench_facts`), or what it is compared with.
+roll-up per tenant, each as one statement over the intervals that a refresh stores.
+Not here: building these intervals (`bench_facts`), or the scan for comparison.
 
     python -m bench.aggregates DATABASE STATEMENTS
 
-The statements are what dbt made of the models, as views, so that nothing is written between them.
-A refresh keeps what is between them in tables, with names, conservation and much else; its seconds
-are told apart. The process does nothing else, so that its peak is what the three take.
+The statements are the compiled models, used as views, so no table is written between them. A
+refresh also stores the intermediate tables, with names and conservation checks; its seconds are
+reported separately. The process does nothing else, so its peak memory is that of the three
+aggregates.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ INTERVALS = (
     "int_measured_hours",
     "int_priced_segments",
 )
-"""What the models below read, but for what is the same in every cluster."""
+"""The tables that the models below read, except those that are the same in every cluster."""
 
 INLINED = (
     "int_shared_card_changes",
@@ -46,7 +47,7 @@ INLINED = (
     "int_node_levels",
     "int_charges",
 )
-"""Models between the intervals and the three, in the order in which they need each other."""
+"""The models between the intervals and the three aggregates, in order of their dependencies."""
 
 ASKED = {
     "node-hours": """
@@ -83,7 +84,7 @@ BETWEEN_COPIES = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Seconds of each of the three, the best of some; a sum of each; the process's peak."""
+    """The least seconds and a sum of each aggregate, and the peak memory of the process."""
 
     seconds: Mapping[str, float]
     sums: Mapping[str, int]
@@ -95,7 +96,7 @@ class Asked:
 
 
 def asked(database: Path, compiled: Mapping[str, str]) -> Asked:
-    """In a process of its own; `compiled` has each model's statement."""
+    """Run the aggregates in a process of their own; `compiled` has the statement of each model."""
     statements = database.with_suffix(".json")
     statements.write_text(json.dumps({name: compiled[name] for name in INLINED}), encoding="utf-8")
     command = [sys.executable, "-m", "bench.aggregates", str(database), str(statements)]
@@ -104,7 +105,7 @@ def asked(database: Path, compiled: Mapping[str, str]) -> Asked:
 
 
 def replicate(database: Path, clusters: int) -> None:
-    """As many clusters as a fleet has, of one: its intervals again under other numbers."""
+    """Copy the intervals of one cluster to other cluster numbers, for a fleet of that size."""
     with connected(database) as connection:
         for table in INTERVALS:
             columns = connection.execute(f"describe facts.intermediate.{table}").fetchall()

@@ -1,11 +1,11 @@
-"""What the AMD exporter costs on a node: processor, memory, bytes per scrape, size of its image.
+"""The cost of the AMD exporter on a node: CPU, memory, bytes per scrape, size of its image.
 
-Put here: measuring the real command on a node whose tools are simulated.
-Not here: whether it is right (`tests/unit/test_amd_exporter_*`).
+Put here: measuring the real command on a node with simulated tools.
+Not here: the correctness of its metrics (`tests/unit/test_amd_exporter_*`).
 
-The simulated `amd-smi` uses a second of a processor and 60 MiB at each start, as a Python program
-that loads AMD's library does; the simulated `amdsmi` uses 20 ms per call, once it is loaded. Both
-are children of the exporter and counted with it, and so is the start of each.
+The simulated `amd-smi` uses a second of CPU time and 60 MiB at each start, like a Python program
+that loads AMD's library. The simulated `amdsmi` uses 20 ms per call once it is loaded. Both are
+children of the exporter and are counted with it, including their starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.unit.test_amd_exporter_collections import pods
 
 GOAL = "amd exporter"
 ROOT = Path(__file__).parents[1]
-INTERVAL_SECONDS = 30  # of the product; measured at 5 and converted
+INTERVAL_SECONDS = 30  # the product's interval; measured at 5 and converted
 MEASURED_INTERVAL_SECONDS = 5
 COLLECTIONS = 4
 CPU_LIMIT_MILLI, MEMORY_LIMIT_MIB, SCRAPE_LIMIT_KB, PACKAGES_LIMIT_MB = 200, 256, 30, 60
@@ -114,7 +114,7 @@ def _rows(name: str, source: str, process: int, url: str) -> list[Measurement]:
                 received = max(received, sum(len(chunk) for chunk in page.iter_raw()))
             text = httpx.get(url).text
         except httpx.TransportError:
-            continue  # it starts
+            continue  # it is still starting
         marks = [
             line for line in text.splitlines() if 'collections_total{result="success"}' in line
         ]
@@ -143,14 +143,14 @@ def _rows(name: str, source: str, process: int, url: str) -> list[Measurement]:
 
 
 def _tree(process: int) -> list[int]:
-    """The process and everything below it."""
+    """The process and its descendants."""
     found = [process]
     for each in found:
         for task in Path(f"/proc/{each}/task").glob("*/children"):
             try:
                 found += map(int, task.read_text().split())
             except OSError:
-                continue  # it has ended
+                continue  # the process has ended
     return found
 
 
@@ -163,7 +163,7 @@ def _pss_kib(process: int) -> int:
 
 
 def _cpu_seconds(process: int) -> float:
-    """Of the tree: a child that lives counts by itself, one that ended with its parent."""
+    """CPU seconds of the process and its descendants, those that have ended included."""
     total = 0
     for each in _tree(process):
         try:

@@ -1,13 +1,13 @@
-"""P9: a month of three clusters backfilled in one run of Dagster, against the same pulls alone.
+"""P9: a month of three clusters backfilled in one Dagster run, against the same pulls alone.
 
-Put here: both ways of asking the same hours, and one hourly cycle in both ways.
-Not here: how long an asking takes (`bench_pull`).
+Put here: a backfill with and without Dagster, and an hourly cycle with and without it.
+Not here: the time of a pull (`bench_pull`).
 
     python -m bench.bench_backfill [--days 31]
 
-A simulated fleet of three clusters is served by a process of its own, so that its time is the same
-on both sides. Each side has a home of its own. What a process of Dagster needs before its first
-step is named apart, and compared with importing Dagster alone.
+A process of its own serves a simulated fleet of three clusters, so that the simulator's time is on
+neither side. Each side has its own home. The time of a Dagster process before its first step is
+reported separately, and compared with importing Dagster alone.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
 
 GOAL, CYCLE_GOAL = 5.0, 2.0
-"""Dagster writes about six events per hour to SQLite, 20 ms together; pulls write none. A
-step of the hourly cycle takes seconds."""
+"""Dagster writes about six events per hour to SQLite, 20 ms together; pulls write none. A step of
+the hourly cycle takes seconds.
+"""
 
 LOADING = 2.5
-"""Loading our definitions may take 1.5 times as long again as Dagster: a run takes seconds."""
+"""Loading our definitions may take 1.5 times the import of Dagster in addition."""
 
 CLUSTERS = ("a", "b", "c")
 DAYS = 31
@@ -82,7 +83,7 @@ def scenario(days: int) -> str:
 
 @contextmanager
 def homes(days: int, folder: Path) -> Iterator[tuple[OpenHome, OpenHome]]:
-    """Two homes on one fleet, after its month."""
+    """Two homes for one fleet, at the end of its month."""
     path = folder / "scenario.yaml"
     path.write_text(scenario(days), encoding="utf-8")
     now = FIRST + timedelta(days=days, hours=2)
@@ -106,7 +107,7 @@ def timed(act: Callable[[], Any]) -> float:
 
 
 def start_up_seconds(opened: OpenHome, module: str) -> float:
-    """The processor's seconds until a new process has imported this."""
+    """CPU seconds of a new process that imports this module."""
     environment = {**os.environ, "GPU_LEDGER_HOME": str(opened.home.path)}
     command = [sys.executable, "-W", "ignore", "-c", f"import {module}"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -136,7 +137,7 @@ def dagster_on(opened: OpenHome) -> Iterator[Callable[..., bool]]:
 
 
 def backfill(days: int, run: Callable[..., bool]) -> float:
-    """All hours of all clusters, in one run."""
+    """Pull all hours of all clusters in one run."""
     import dagster as dg
 
     last = FIRST + timedelta(days=days, hours=-1)
@@ -149,7 +150,7 @@ def backfill(days: int, run: Callable[..., bool]) -> float:
 
 
 def measure(days: int = DAYS) -> list[Measurement]:
-    logging.disable(logging.CRITICAL)  # a run tells every event on the screen, too
+    logging.disable(logging.CRITICAL)  # a run prints every event
     month = Interval(FIRST, FIRST + timedelta(days=days))
     last = Interval(month.ended_at - timedelta(hours=1), month.ended_at)
     period = BillingPeriod(PERIOD)
@@ -161,8 +162,9 @@ def measure(days: int = DAYS) -> list[Measurement]:
         )
         with dagster_on(other) as run:
             through = backfill(days, run)
-            # The cycle: the newest hour again, the period's facts, their check and copy. All of
-            # it in this process: what the daemon's looks and a worker's start take is apart.
+            # The cycle: the newest hour, the facts of the period, their check and copy. All of it
+            # runs in this process, so the daemon's evaluations and the start of a worker are not
+            # included.
             steps.refresh(alone, period)
             alone_cycle = [
                 timed(lambda: steps.pull(alone, last, only_due=False)),

@@ -1,13 +1,13 @@
 """collector: an hour's complete list of 10,000 GPU pods, against parsing its JSON once.
 
-Put here: a collector's list of a large cluster, of which nothing changed, and of which all is new.
-Not here: asking for it (no network is in the figures), or the demo's month (`bench_month`).
+Put here: the lists of a large cluster in a collector, with no changed pod and with new pods only.
+Not here: requesting the list (the figures have no network), or the demo's month (`bench_month`).
 
     python -m bench collector
 
-What a collector does every hour for as long as it lives: 20 pages of 500 pods, of 5 kB each with
-their managed fields, environment and volumes. Both sides have the bytes in their hands; ours has to
-know of each pod whether it is as it was, and to write it into the journal with its earliest start.
+A collector reads such a list every hour: 20 pages of 500 pods, of 5 kB each with managed fields,
+environment and volumes. Both sides have the bytes in memory. The collector compares each pod with
+its last state, and writes it to the journal with its earliest start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from warehouse.store import FolderStore
 
 POD_COUNT = 10_000
 PAGE_PODS = 500
-HOURS = 5  # the quickest counts, on both sides
+HOURS = 5  # the fastest counts, on both sides
 NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
 TIME = "2026-10-01T00:00:00Z"
 CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
@@ -74,7 +74,7 @@ def measure() -> list[Measurement]:
 
 
 def _collected(pages: list[bytes], folder: Path) -> tuple[float, float, float]:
-    """Seconds of the processor: of the first list, of the quickest later one, of parsing."""
+    """CPU seconds of the first list, of the fastest later list, and of parsing."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         started = time.process_time()
@@ -123,7 +123,7 @@ def _pages() -> Iterator[bytes]:
 
 
 def _pod(number: int) -> dict[str, Any]:
-    """A pod of a job, as an API server tells it."""
+    """A pod of a job in the JSON of an API server."""
     asked = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
     fields: dict[str, Any] = {f"f:{name}": {} for name in range(52)}
     volumes = [f"volume-{n}" for n in range(6)]

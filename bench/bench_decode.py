@@ -1,16 +1,16 @@
-"""P2: from the body of an allocation answer to runs, against reading the same JSON.
+"""P2: from the body of an allocation response to runs, against reading the same JSON.
 
 Put here: the body of one hour of a large fleet, and the ratios of goal P2 in one run.
-Not here: fetching and storing (`bench_pull`), or claims without a number.
+Not here: fetching and storing (`bench_pull`).
 
     python -m bench P2
 
-The body is what requests and the phase Running of the pods of 10,000 GPUs answer for one hour at
-30 s: scrape times jittered per cluster, one pod in five begins or ends within the hour. All sides
-read the same bytes in one process, one after the other, each on one core; seconds are of the
-processor, and the least of several repetitions counts, for all.
-Goals: at least 20 times faster than `orjson.loads` as it comes, at most 4 times a `msgspec.Raw`
-skip, memory at most twice the body and 150 MB.
+The body has the requests and the phase Running of the pods of 10,000 GPUs, for one hour at 30 s.
+Scrape times differ per cluster; one pod in five begins or ends within the hour. All sides read the
+same bytes in one process, one after the other, each on one core. Seconds are CPU seconds; the least
+of several repetitions counts, for all sides.
+Goals: at least 20 times faster than `orjson.loads` without changes to the objects, at most 4 times
+a `msgspec.Raw` skip, memory at most twice the body and 150 MB.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GOALS: dict[str, tuple[float, Sense]] = {
 
 
 def body(pod_count: int) -> bytes:
-    """The answer, as Prometheus writes it: compact, milliseconds only where there are any."""
+    """The response in Prometheus' form: compact, with milliseconds only if they are not zero."""
     chance = random.Random(7)
     grids = []
     for _ in range(CLUSTERS):
@@ -77,7 +77,7 @@ def body(pod_count: int) -> bytes:
             "phase": "Running",
         }
         parts.append(_series(phase, times[first:last], 1))
-    # Servers sort by labels, and ours begin with the metric and the cluster.
+    # Servers sort by labels; the labels of this body begin with the metric and the cluster.
     result = ",".join(sorted(parts))
     text = f'{{"status":"success","data":{{"resultType":"matrix","result":[{result}]}}}}'
     return text.encode()
@@ -140,7 +140,7 @@ def measured(answer: bytes, repeat: int) -> dict[str, float]:
 
 
 def memory_mib(pod_count: int) -> tuple[float, float]:
-    """Peak of a process that decodes the body once; and of one that only holds it."""
+    """Peak memory of a process that decodes the body once, and of one that only holds it."""
     peaks = []
     for code in ("", "decode_runs(read_matrix_body(answer).series, SeriesDictionary([]), look)"):
         program = (
@@ -152,7 +152,7 @@ def memory_mib(pod_count: int) -> tuple[float, float]:
             "answer = open(sys.argv[1], 'rb').read()\n"
             "look = DecodeWindow(START * 1000, (START + 3600) * 1000, 45000, 0, 1 << 62)\n"
             f"{code}\n"
-            # Not ru_maxrss: that one remembers the process which started this one.
+            # Not ru_maxrss: it includes the memory of the parent process before exec.
             "status = open('/proc/self/status').read()\n"
             "print(int(status.split('VmHWM:')[1].split()[0]) / 1024)\n"
         )

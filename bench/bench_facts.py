@@ -1,15 +1,15 @@
-"""P3, P4, P5: a month's facts from intervals, counted by the models themselves.
+"""P3, P4, P5: the facts of a month from intervals, calculated by the models themselves.
 
 Put here: building a month of a fleet with the project's own models, and the time of each model.
-Not here: the fleet (`month_of_a_fleet`), reading what was published (`bench_published`).
+Not here: the fleet (`month_of_a_fleet`), or reading the published copy (`bench_published`).
 
     python -m bench P3 P4 P5
 
-One of the ten clusters of the fleet that the goals are for is refreshed: 1,000 GPUs, 31 days. P3
-asks the three aggregates of the intervals of ten such clusters, in the models' own words
-(`bench.aggregates`), and scans the samples of 10,000 GPUs. The refresh of the one cluster, from the
-raw evidence to the last mart, is told apart: it also reconciles, prices, apportions, keeps what is
-conserved, and writes all of that for each hour.
+The fleet of the goals has ten clusters; one of them is refreshed: 1,000 GPUs, 31 days. P3 compares
+the three aggregates of the intervals of ten such clusters, with the SQL of the models
+(`bench.aggregates`), with a scan of the samples of 10,000 GPUs. The refresh of one cluster, from
+the raw evidence to the last mart, is reported separately: it also reconciles, prices, apportions,
+checks conservation, and writes all of that for each hour.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
 
 CLUSTERS = 10
-NODES = 125  # of 8 cards, in each of them
-SMALL_NODES = 25  # where only two sizes of one fleet are compared
+NODES = 125  # of 8 cards, in each cluster
+SMALL_NODES = 25  # for comparisons between two sizes of one fleet
 INTERVALS = "int_allocations_reconciled"
 FACTS = ("fct_node_hours", "fct_pod_periods", "fct_mig_weighted_hours")
 FROM_INTERVALS, FINER, LAST_DAY, MEMORY_MIB = 4.0, 1.2, 2.2, 1024.0
@@ -51,7 +51,7 @@ SCANS = 5
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One build: seconds of each model, which models each needs, and what it came to."""
+    """One build: seconds, dependencies and compiled SQL of each model, and sums of the marts."""
 
     seconds: Mapping[str, float]
     parents: Mapping[str, frozenset[str]]
@@ -65,7 +65,7 @@ class Counted:
         return sum(self.seconds.values())
 
     def between(self, first: str, last: Iterable[str]) -> list[str]:
-        """Models that need `first`, and that one of `last` needs."""
+        """The models that depend on `first` and on which one of `last` depends."""
         needed = set().union(*(self._needed(name) | {name} for name in last))
         return sorted(name for name in needed if first in self._needed(name))
 
@@ -80,7 +80,7 @@ class Counted:
 
 
 def counted(folder: Path, month: Month) -> Counted:
-    """A refresh of the month by the models: seeds and models, without data tests."""
+    """A refresh of the month: seeds and models, without data tests."""
     seconds: dict[str, float] = {}
     parents: dict[str, frozenset[str]] = {}
     compiled: dict[str, str] = {}
@@ -112,7 +112,7 @@ def counted(folder: Path, month: Month) -> Counted:
 
 
 def scan_seconds(path: Path) -> float:
-    """One full scan of samples: two sums and a maximum, the best of some."""
+    """The least seconds of a full scan of samples: two sums and a maximum."""
     took = []
     with connected(":memory:") as connection:
         for _ in range(SCANS):

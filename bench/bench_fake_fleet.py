@@ -1,16 +1,16 @@
-"""The simulated fleet: playing a large one through, and serving a small one hour by hour.
+"""The simulated fleet: simulating a large one, and serving a small one hour by hour.
 
-Put here: 10,000 GPUs and their pods, one by one as they end, against their own floor; a month of
-3 clusters x 40 nodes, asked for the catalogue's allocation hour by hour, and written as text.
+Put here: 10,000 GPUs and their pods, in order of their ends, against a minimum; a month of
+3 clusters x 40 nodes: queries of the catalogue's allocation hour by hour, and an export as text.
 Device telemetry is in neither.
-Not here: what is made of the answers (`bench_pull`, `bench_decode`).
+Not here: processing the responses (`bench_pull`, `bench_decode`).
 
     python -m bench.bench_fake_fleet [--clusters 1] [--days 7]     (the whole: 10 and 31)
 
-The floor is what cannot be left out: the hashes and draws that make every pod the same on every
-machine. Serving is held against a client that reads the same answers, and exporting against a
-program that writes the same bytes; both are also to be done within a minute. Seconds are of the
-processor. What is measured on a part is said for the whole.
+The minimum is the hashing and drawing that make every pod the same on every machine. Serving is
+compared with a client that reads the same responses, and exporting with a program that writes the
+same bytes. Both also have a limit of one minute. Seconds are CPU seconds. Measurements of a part
+are extrapolated to the whole.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ WORDS_PER_POD = 30
 WHOLE_PODS = 1_150_000
 WHOLE_HOURS = 31 * 24
 GOAL_RATIO, GOAL_MINUTES, GOAL_MIB = 12.0, 15.0, 300.0
-# Somebody waits for it: a month in seconds, not in minutes.
+# A user waits for this month, so it has to take seconds, not minutes.
 GOAL_MONTH_SECONDS, GOAL_SERVED_MIB = 60.0, 600.0
-# A client makes objects of the text, which costs about as much as making the text of columns.
+# The client parses the text into objects, which takes about as long as writing the text.
 GOAL_SERVED_RATIO = 3.0
-# Each byte is put together, joined and written: copies in memory, of about the same price each.
+# Each byte is formatted, joined and written: three copies in memory, of about equal cost.
 GOAL_EXPORTED_RATIO = 6.0
 ALLOCATION = "3 x 40 nodes, allocation metrics alone, no telemetry"
 SERVED_DAYS = 2
@@ -57,7 +57,7 @@ EXPORTED_HOURS = 24
 
 
 def scenario(clusters: int, days: int, whole: int = 108, mig: int = 17, every: str = "466s") -> str:
-    """Nodes of 8 cards, an eighth of them cut by MIG; jobs that come and go."""
+    """Nodes of 8 cards, an eighth of them with MIG instances; jobs that start and end."""
     until = date(2026, 10, 1) + timedelta(days=days)
     lines = ["name: large", "from: 2026-10-01", f"until: {until}", "clusters:"]
     for cluster in range(clusters):
@@ -80,7 +80,7 @@ def scenario(clusters: int, days: int, whole: int = 108, mig: int = 17, every: s
 
 
 def floor_seconds(pods: int) -> float:
-    """Hashing and drawing alone, for as many pods."""
+    """Seconds of hashing and drawing alone, for this number of pods."""
     family = Family(1, "cluster", "namespace", "workload", "Job")
     began = time.process_time()
     for pod in range(pods):
@@ -92,7 +92,7 @@ def floor_seconds(pods: int) -> float:
 
 
 def played(clusters: int, days: int) -> Iterator[Measurement]:
-    """All pods of a large fleet, and nothing kept of them."""
+    """All pods of a large fleet; none is stored."""
     read = read_scenario(scenario(clusters, days), "large", None)
     began = time.process_time()
     pods = sum(1 for _ in iter_pods(read))
@@ -109,12 +109,12 @@ def played(clusters: int, days: int) -> Iterator[Measurement]:
 
 
 def served(days: int) -> Iterator[Measurement]:
-    """The allocation of a month of 3 x 40 nodes, asked as the pull asks for it, hour by hour."""
+    """The allocation of a month of 3 x 40 nodes, with the hourly queries of a pull."""
     text = scenario(3, days, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "served", None))
     clock = fixed(epoch(fleet.ended_at + 3600))
     api = Api(series_of(fleet, clock), clock, ApiOptions())
-    # What is loaded once is not counted once for every two days.
+    # Load the modules before the measurement: their cost does not grow with the days.
     api.answer(Api.query, Parameters.read(urlencode({"query": "up[1h]", "time": fleet.ended_at})))
     settle()
     taken = read = 0.0
@@ -145,7 +145,7 @@ def served(days: int) -> Iterator[Measurement]:
 
 
 def exported(hours: int) -> Iterator[Measurement]:
-    """The same fleet's allocation as OpenMetrics, in which every sample has all its labels."""
+    """The same fleet's allocation as OpenMetrics, with all labels on each sample."""
     text = scenario(3, 1, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "exported", None))
     source = series_of(fleet, fixed(epoch(fleet.ended_at)))
@@ -154,7 +154,7 @@ def exported(hours: int) -> Iterator[Measurement]:
     with TemporaryDirectory() as folder:
         hour = end - timedelta(hours=1)
         write_openmetrics(source, hour, end, Path(folder), matchers=parse_selector("up"))
-        settle()  # as the command does
+        settle()  # the command does the same
         began = time.process_time()
         files = write_openmetrics(
             source,
@@ -177,7 +177,7 @@ def exported(hours: int) -> Iterator[Measurement]:
 
 
 def _writing_seconds(size: int, folder: Path) -> float:
-    """What it takes to write as many bytes, a megabyte at a time."""
+    """Seconds of writing this number of bytes, a megabyte at a time."""
     page = bytes(range(256)) * 4096
     began = time.process_time()
     with (folder / "floor").open("wb") as file:
@@ -187,7 +187,7 @@ def _writing_seconds(size: int, folder: Path) -> float:
 
 
 def measure(clusters: int = 1, days: int = 7) -> list[Measurement]:
-    """Playing before serving: the memory is the largest that the process ever had."""
+    """Simulate before serving, because the peak memory includes everything before it."""
     return [*played(clusters, days), *served(SERVED_DAYS), *exported(EXPORTED_HOURS)]
 
 

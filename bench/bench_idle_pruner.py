@@ -1,7 +1,7 @@
-"""What one pass of the idle pruner over a large cluster costs, beside its queries alone.
+"""The cost of one pass of the idle pruner over a large cluster, against its queries alone.
 
 Put here: a cluster of 10,000 GPU pods with half an hour of samples, and the two measurements.
-Not here: whether its decisions are right (`tests/unit/test_prune_decision.py`).
+Not here: the correctness of its decisions (`tests/unit/test_prune_decision.py`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _peak_mib() -> float:
 
 
 def _cluster() -> KubernetesInMemory:
-    """Deployments with their pods; every page of a list has 500 objects of a real size."""
+    """Deployments with their pods; a page of a list has 500 objects of realistic size."""
     kubernetes = KubernetesInMemory()
     for number in range(WORKLOADS):
         name = f"model-{number:04}"
@@ -86,7 +86,7 @@ def _cluster() -> KubernetesInMemory:
 
 
 def _responses() -> dict[str, bytes]:
-    """The response of each query, by the metric that it selects."""
+    """The response of each query, by its metric."""
     quiet = [0.0] * len(scrape_times())
     devices = [
         TrueDevice(f"GPU-{n}-{r}", "", f"model-{n:04}-{r}", f"team-{n % 50}", quiet, f"node-{n}")
@@ -104,7 +104,7 @@ def _responses() -> dict[str, bytes]:
 
 @contextmanager
 def serving(responses: dict[str, bytes]) -> Iterator[str]:
-    """Serve responses on a thread; the URL."""
+    """Serve responses on a thread; returns the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -117,8 +117,7 @@ def serving(responses: dict[str, bytes]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Requests are not logged."""
+        def log_message(self, format: str, *args: object) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,17 +1,18 @@
-"""A month of the demo's three clusters, asked and landed: what it costs us, and what it costs all.
+"""A month of the demo's three clusters, queried and landed: our cost, and the cost of the whole
+demo.
 
-Put here: days of the demo's month, served by a process of their own, asked as a refresh asks.
-Not here: an hour of a large fleet beside curl (`bench_pull`), or what the fake costs by itself
+Put here: days of the demo's month, served by a process of their own, with the queries of a refresh.
+Not here: an hour of a large fleet beside curl (`bench_pull`), or the simulator alone
 (`bench_fake_fleet`).
 
     python -m bench.bench_month
 
-The whole demo is measured beside it, as its user waits for it.
+The whole demo is measured as well, in the seconds that its user waits.
 
-Whole days in one request per question, sampled as the scenario says. The first day of a cluster,
-with everything to learn, and two more are measured; the others are like these two. Seconds of ours
-are of the processor; those on the wall have the simulated fleet's own work in them, which a real
-Thanos does elsewhere.
+One request per query and day, with the sampling of the scenario. For each cluster the first day,
+which has the most to decode, and two more days are measured; the others are like these two. Our
+seconds are CPU seconds. Wall-clock seconds include the simulated fleet, whose work a real Thanos
+does on another machine.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from warehouse.store import FolderStore
 GOAL = "demo month"
 DAYS, MONTH_DAYS = 3, 31
 GOAL_SECONDS = 10.0
-"""A few seconds: nobody would do something else meanwhile."""
+"""A user waits a few seconds without starting other work."""
 
 DEMO_SECONDS = 60.0
 """A minute, on two processors and after installation."""
@@ -91,7 +92,7 @@ def measure() -> list[Measurement]:
 
 
 def _whole_demo() -> Measurement:
-    """What a stranger waits for, in a process of its own, with everything that it starts."""
+    """Seconds of the demo in a process of its own, with all its children."""
     program = Path(sys.executable).with_name("gpu-ledger")
     with tempfile.TemporaryDirectory(prefix="bench_demo_") as folder:
         began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -109,7 +110,7 @@ def _whole_demo() -> Measurement:
 def _asked(
     home: Path, url: str, started: int, cluster_id: str, replica: str, sampled: str, scraped: str
 ) -> tuple[list[float], int]:
-    """Ask for the days of a cluster: our seconds of each, and the bytes of all answers."""
+    """Query the days of a cluster: our seconds for each day, and the bytes of all responses."""
     settings = ThanosSettings("hub", Connection(url), replica_labels=(replica,))
     source = ClusterSource(cluster_id, settings, Sampling(int(sampled), int(scraped)))
     landing, memory = Landing(FolderStore(home / "landing")), PullMemory()

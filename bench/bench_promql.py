@@ -1,15 +1,15 @@
-"""P7: the month's facts, against PromQL on a real Prometheus that holds the same samples.
+"""P7: the month's facts, against PromQL on a real Prometheus with the same samples.
 
-Put here: writing a month's samples as blocks, starting Prometheus on them, and asking it.
-Not here: our side (`bench_facts`), or how small our evidence is (`bench_storage`).
+Put here: writing a month's samples as blocks, starting Prometheus on them, and querying it.
+Not here: our side (`bench_facts`), or the size of our evidence (`bench_storage`).
 
     python -m bench P7
 
-Three questions, as one would ask them for a bill: the most GPUs in use per node and hour, GPU-hours
-per pod, GPU-hours per tenant. Prometheus answers from its blocks over HTTP; ours is the same three
-from a refresh's intervals, in the models' own words (`bench.aggregates`), in a process of its own.
-The refresh that made these intervals is told apart, as is the ingestion of Prometheus. Both have a
-fiftieth of the fleet that the goals are for, because writing its blocks takes hours.
+Three queries of a bill: the most GPUs in use per node and hour, GPU-hours per pod, GPU-hours per
+tenant. Prometheus answers from its blocks over HTTP. Our side calculates the same three from a
+refresh's intervals, with the SQL of the models (`bench.aggregates`), in a process of its own. The
+refresh that wrote these intervals is reported separately, as is the ingestion of Prometheus. Both
+sides have a fiftieth of the fleet of the goals, because writing its blocks takes hours.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ASK_SECONDS_LIMIT = 600
 
 
 def write_blocks(month: Month, folder: Path) -> int:
-    """The requests' samples as Prometheus keeps them; how many GPU-seconds they stand for."""
+    """Write the samples of the requests as Prometheus blocks; returns their GPU-seconds."""
     folder.mkdir()
     with connected(":memory:") as connection:
         create_lives(connection, month)
@@ -69,7 +69,7 @@ def write_blocks(month: Month, folder: Path) -> int:
 
 @contextmanager
 def prometheus(folder: Path) -> Iterator[tuple[str, int]]:
-    """A Prometheus on these blocks that scrapes nothing: its address and process."""
+    """The address and process of a Prometheus on these blocks that scrapes no target."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -117,7 +117,7 @@ def ask(address: str, path: str, **form: str) -> list[dict[str, Any]]:
 
 
 def bill(address: str, month: Month) -> float:
-    """The three questions; the GPU-seconds that the last of them says."""
+    """Run the three queries; returns the GPU-seconds of the last one."""
     hours = {"start": str(START + 3600), "end": str(month.ended), "step": "3600"}
     window = f"[{month.ended - START}s]"
     most = ask(

@@ -1,13 +1,13 @@
 """P6: a tenant's period to date on the published file, against one scan of the month's samples.
 
-Put here: publishing the facts of a fleet, and asking them as a tenant's page would.
-Not here: counting them (`bench_facts`).
+Put here: publishing the facts of a fleet, and the queries of a tenant's page.
+Not here: calculating them (`bench_facts`).
 
     python -m bench P6
 
-The scan is of the whole month of 10,000 GPUs at 5 minutes. The facts are those of a small part of
-that fleet: a period to date has one row per tenant, class and profile, so that how many pods there
-were does not show in it.
+The scan covers the whole month of 10,000 GPUs at 5 minutes. The facts are those of a small part of
+that fleet: a period to date has one row per tenant, class and profile, so the number of pods does
+not change its size.
 """
 
 from __future__ import annotations

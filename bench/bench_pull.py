@@ -5,13 +5,14 @@ Not here: decoding alone (`bench_decode`).
 
     python -m bench P1
 
-The whole fleet of the goals at 5 minutes, as one cluster; beside it, without a goal of its own,
-one of its ten clusters at 30 s, where what a pull costs whatever its size weighs ten times as much.
-Requests, phase, info and owner of pods, capacity of nodes, utilisation of cards. What a whole day
-of that cluster takes in memory is measured apart (`large_window`). Both sides send
-the same queries to the same server, one side after the other; curl throws the answers away, we land
-bytes and write runs. The least of several repetitions counts, for both; like is compared with like:
-at most 1.4 times curl, with and without gzip; memory at most 400 MiB.
+The goal is for the whole fleet at 5 minutes, as one cluster. One of its ten clusters at 30 s is
+measured as well, without a goal; there the fixed cost of a pull has ten times the weight. The
+metrics are requests, phase, info and owner of pods, capacity of nodes, utilisation of cards. The
+memory for a whole day of that cluster is measured separately (`large_window`).
+
+Both sides send the same queries to the same server, in turn. curl discards the responses; a pull
+lands the bytes and writes runs. The least of several repetitions counts, for both sides. The limits
+are 1.4 times the time of curl, with and without gzip, and 400 MiB of memory.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ GOAL_IDENTITY, GOAL_GZIP, GOAL_MIB = 1.4, 1.4, 400
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is to ask for."""
+    """The size of a fleet and its sampling."""
 
     what: str
     pods: int
@@ -62,7 +63,7 @@ CLUSTER_OF_IT = Size("a tenth of it at 30 s", 1900, 125, 30)
 
 
 def history(path: Path, size: Size) -> None:
-    """The hour, with half an hour before and after, as OpenMetrics."""
+    """Write the hour, and half an hour before and after it, as OpenMetrics."""
     families: dict[str, list[str]] = {}
     for pod in range(size.pods):
         uid = f"{pod:08x}-0b5e-4d7c-9d3a-0c9b6a3e2f11"
@@ -118,7 +119,7 @@ def server(folder: Path, size: Size) -> Iterator[str]:
 
 
 class Puller:
-    """Asks one server for the hour again and again, each time into a landing of its own."""
+    """Pulls the same hour from one server several times, each time into a new landing."""
 
     def __init__(self, url: str, folder: Path, step: int) -> None:
         settings = ThanosSettings("p", Connection(url))
@@ -144,7 +145,7 @@ class Puller:
 
 
 def recorded(puller: Puller) -> tuple[list[Form], float]:
-    """What is asked, so that curl can ask the same; and the MiB of the answers."""
+    """The queries of a pull, for curl to send as well; and the MiB of their responses."""
     forms: list[Form] = []
 
     class Recording(ThanosClient):
@@ -201,7 +202,7 @@ def _seconds(size: Size) -> Sides:
                 "curl with gzip": lambda: curl(url, forms, gzip),
             }
             seconds = dict.fromkeys(sides, 1e9)
-            for _ in range(REPEAT):  # in turns: a busy machine is busy for all
+            for _ in range(REPEAT):  # in turn, so that other load affects all sides
                 for name, act in sides.items():
                     seconds[name] = min(seconds[name], taken(act))
     finally:
@@ -211,7 +212,7 @@ def _seconds(size: Size) -> Sides:
 
 
 def _memory() -> Measurement:
-    """After the pulls of one cluster: each cluster is asked by itself."""
+    """The peak after the pulls of one cluster, because clusters are queried one at a time."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
     how = "the process's peak after the pulls of one cluster, libraries included"
@@ -233,7 +234,7 @@ def taken(act: Callable[[], object]) -> float:
 
 
 def curl(url: str, forms: list[tuple[str, dict[str, str]]], options: list[str]) -> None:
-    """All queries in one process over one connection, answers thrown away."""
+    """Send all queries in one process over one connection, and discard the responses."""
     command = ["curl", "-sf"]
     for number, (path, form) in enumerate(forms):
         command += ["--next", "-sf"] if number else []

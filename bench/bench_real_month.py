@@ -1,12 +1,12 @@
-"""The shape of a real fleet: 3,416 GPUs whose pods mostly run all month.
+"""A fleet of realistic shape: 3,416 GPUs with pods that mostly run all month.
 
 Put here: the commands that close such a month, against one scan of its pod-hours.
 Not here: the evidence of the month (`home_of_a_month`), or a fleet with short pods (`bench_facts`).
 
     python -m bench "real month"
 
-Short pods hide costs that grow with pod-hours instead of pods. Both sides of a ratio are seconds of
-the processor, so that other work on the machine changes them little.
+A fleet of short pods does not show costs that grow with pod-hours instead of pods. Both sides of a
+ratio are CPU seconds, so that other work on the machine changes them little.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMANDS = {
     "close": ("close", PERIOD.name),
 }
 LIMITS = {"refresh": 333.0, "check": 250.0, "close": 500.0}
-"""20 s, 15 s and 30 s of two processors, on a machine on which the scan takes 0.12 s of one."""
+"""20 s, 15 s and 30 s of two processors, on a machine that scans in 0.12 s of one processor."""
 
 MEMORY_MIB = 1024.0
 SCANS = 5
@@ -61,7 +61,7 @@ def _rows(name: str, ran: Ran, hours: int, scan: float) -> list[Measurement]:
 
 
 def scan_of_pod_hours(home: Home) -> tuple[int, float]:
-    """Number of pod-hours, and the fewest processor seconds of one scan of them."""
+    """The number of pod-hours, and the least CPU seconds of a scan of them."""
     seconds = []
     with connected(home.warehouse_path, read_only=True) as connection:
         row = connection.execute("select count(*) from marts.fct_pod_hours").fetchone()

@@ -1,16 +1,17 @@
-"""P8: bytes of a month's runs and dimensions, against the Prometheus that holds its samples.
+"""P8: bytes of a month's runs and dimensions, against a Prometheus with its samples.
 
 Put here: days of a large cluster, landed and compacted by the pull itself, and written as blocks.
-Not here: how long that takes (`bench_pull`, `bench_decode`).
+Not here: the time of that (`bench_pull`, `bench_decode`).
 
     python -m bench P8
 
-One of the ten clusters that the goals are for, with their density: 3.7 pods per GPU and day, of 70
-samples at 5 minutes each, with the names and UIDs of real ones. A month is eight times these four
-days: files are of one day each, and pods live for hours. The goals were set by requests alone; the
-phase Running, without which a request is no use, has as many samples again, so both are measured.
-Ours is everything below runs/ after settled days were put together, with all labels; theirs is the
-blocks that promtool writes, up to 54 hours each, index and all. What is landed is told apart.
+The cluster is one of the ten of the goals, with their density: 3.7 pods per GPU and day, of 70
+samples at 5 minutes each, with realistic names and UIDs. A month is eight times these four days,
+because a file has one day and pods run for hours. The goals were set for requests alone. The phase
+Running has as many samples again, and requests cannot be billed without it, so both are measured.
+Our side is all files below runs/ after settled days are compacted, with all labels. The other side
+is the blocks that promtool writes, up to 54 hours each, with their index. The landed bytes are
+reported separately.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FAMILIES = {"requests": (REQUESTS,), "requests and Running": (REQUESTS, PHASE)}
 
 @dataclass(frozen=True, slots=True)
 class PodSeries:
-    """A pod's two series, and when it has samples."""
+    """The two series of a pod, and the time of their samples."""
 
     labels: tuple[dict[str, str], dict[str, str]]
     value: int
@@ -63,7 +64,7 @@ class PodSeries:
     last: int
 
     def between(self, started: int, ended: int) -> range:
-        """The instants of its samples, half-open."""
+        """The instants of its samples in a half-open interval."""
         first = max(self.first, -(-started // STEP) * STEP)
         return range(first, min(self.last + 1, ended), STEP)
 
@@ -101,7 +102,7 @@ def pods() -> list[PodSeries]:
 
 
 def answer(fleet: list[PodSeries], form: dict[str, str], names: tuple[str, ...]) -> bytes:
-    """What a Prometheus says to a raw range selector; nothing to every other question."""
+    """The response of Prometheus to a raw range selector; empty for other queries."""
     query = form.get("query", "")
     if "[" not in query or "_over_time" in query:
         return b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
@@ -132,7 +133,7 @@ def _sentinels(query: str, started: int, ended: int) -> Iterator[str]:
 
 
 def landed(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tuple[int, int, int]:
-    """Pull day by day, put the days together: bytes of runs, bytes landed, samples counted."""
+    """Pull each day, then compact the days: bytes of runs, bytes landed, number of samples."""
 
     def say(request: httpx.Request) -> httpx.Response:
         body = answer(fleet, dict(parse_qsl(request.content.decode())), names)
@@ -156,7 +157,7 @@ def landed(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tupl
 
 
 def block_bytes(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> int:
-    """The same samples as Prometheus keeps them."""
+    """The bytes of the same samples as Prometheus blocks."""
     folder.mkdir()
     with (folder / "om.txt").open("w", encoding="utf-8") as file:
         for place, name in enumerate(names):

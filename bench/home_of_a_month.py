@@ -101,13 +101,13 @@ def _write_runs(
     attempt_ids: list[str],
     made: dict[str, str],
 ) -> None:
-    """One file per day and table, with its note, as `ingestion.evidence.compaction` leaves them."""
+    """Write one file per day and table, with its note, as `ingestion.evidence.compaction` does."""
     folder = DerivedFolder.of(home.runs, source.value, CLUSTER_ID)
     folder.path.mkdir(parents=True)
     tables = derivations()[source].tables
     for table in tables:
         name = f"{source.value}_{table}"
-        kinds = PARQUET_TABLES.get(name, {"attempt_id": "VARCHAR"})  # the models read not all
+        kinds = PARQUET_TABLES.get(name, {"attempt_id": "VARCHAR"})  # not read by the models
         columns = ", ".join(
             f"cast({column if name in made else 'null'} as {kind}) as {column}"
             for column, kind in kinds.items()
@@ -132,7 +132,7 @@ def _date(day: int) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What one command took."""
+    """The time and memory of one command."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -140,7 +140,7 @@ class Ran:
 
 
 def run(home: Home, *command: str) -> Ran:
-    """Run a command of gpu-ledger on the home, at a time after the month's grace time."""
+    """Run a command of gpu-ledger on the home, at a time after the month's grace period."""
     program = str(Path(sys.executable).with_name("gpu-ledger"))
     arguments = [program, *command, "--home", str(home.path)]
     environment = os.environ | {"GPU_LEDGER_NOW": AFTER_GRACE}

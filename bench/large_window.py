@@ -1,13 +1,13 @@
-"""The memory that a pull of a whole day at 30 s takes, of a cluster of a thousand cards.
+"""The memory of a pull of a whole day at 30 s, of a cluster of a thousand cards.
 
-Put here: such a day, said in the protocol of Prometheus, and one pull of it.
+Put here: such a day as responses of Prometheus, and one pull of it.
 Not here: an hour of it beside curl (`bench_pull`), or a fleet with truth (`fake_gpu`).
 
-    python -m bench.large_window serve     prints its address, ends with its input
-    python -m bench.large_window pull URL  asks for the day, prints what came and its peak in MiB
+    python -m bench.large_window serve     prints its address; ends when its input ends
+    python -m bench.large_window pull URL  pulls the day; prints sizes and peak memory
 
-Each pod lives 5.6 hours, one after another, and all are scraped in the same seconds. So the values
-of nearly every pod are another text, which is the dearest case for whoever decodes them.
+Each pod runs 5.6 hours, then the next one starts; all are scraped in the same seconds. Nearly every
+pod then has different text for its values, which is the slowest case for a decoder.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _RANGE = re.compile(r"\[(\d+)s\]$")
 
 
 def answer(query: str, at: int) -> bytes:
-    """The matrix of a raw range selector; nothing where no pods are asked for."""
+    """The matrix of a raw range selector; empty if the query selects no pods."""
     found, ranged = _METRICS.search(query), _RANGE.search(query)
     wanted = (found[1] or found[2] or "").split("|") if found and ranged else []
     uid = _UID.search(query)
@@ -117,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        with contextlib.suppress(ConnectionError):  # whoever asks stops reading at his limit
+        with contextlib.suppress(ConnectionError):  # the client stops reading at its limit
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None: ...
@@ -145,7 +145,7 @@ def pull(url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What one pull of the day came to."""
+    """The sizes of the responses of one pull of the day, and its peak memory."""
 
     mib: int
     largest_mib: int
@@ -154,7 +154,7 @@ class Pulled:
 
 
 def pulled() -> Pulled:
-    """Both sides in processes of their own."""
+    """Pull the day, with server and client in processes of their own."""
     here = [sys.executable, "-m", "bench.large_window"]
     pipe = subprocess.PIPE
     with subprocess.Popen([*here, "serve"], stdin=pipe, stdout=pipe, text=True) as serving:

@@ -1,11 +1,12 @@
-"""What a bench says of a goal: one ratio, its limit, and how it was come by.
+"""The result of a benchmark for a goal: one ratio, its limit, and the figures behind it.
 
-Put here: the interface between a bench and the table (`python -m bench`).
-Not here: measuring (the `bench_*` beside this), or printing (`__main__`).
+Put here: the interface between a benchmark and the table (`python -m bench`).
+Not here: measuring (the `bench_*` modules), or printing (`__main__`).
 
-A bench is a module with `measure() -> list[Measurement]`; the table calls it in a process of its
-own. A goal may have several rows; it is reached when all are. What this machine cannot measure (a
-server that is not installed) is raised as `CannotMeasure`, and stands in the table as not measured.
+A benchmark is a module with `measure() -> list[Measurement]`; the table calls it in a process of
+its own. A goal may have several rows; it is reached if all rows are. If this machine lacks
+something that the benchmark needs, such as a server, the benchmark raises `CannotMeasure`, and the
+table shows the goal as not measured.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Sense = Literal["at most", "at least"]
 
 
 class CannotMeasure(Exception):
-    """Something that the bench needs is not on this machine; the text says what."""
+    """The machine lacks something that the benchmark needs; the text has the details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,11 @@ class Measurement:
     """One row of the table. Both sides were measured in one run on one machine."""
 
     goal: str  # P1 to P9, or the name of a part that has a goal of its own
-    what: str  # ours against what, in a few words
+    what: str  # our side and the other side, in a few words
     value: float
     limit: float
     sense: Sense
-    how: str  # the size of it and the two sides' figures, so that a reader can check the ratio
+    how: str  # size, and the figures of both sides, so that a reader can check the ratio
     unit: str = "x"  # or MiB, bytes per sample, …
 
     @property
@@ -41,7 +42,7 @@ class Measurement:
         return asdict(self)
 
     def line(self) -> str:
-        """For a bench that is run alone."""
+        """The row as a line of text, for a benchmark that is run alone."""
         result = "ok" if self.reached else "MISSED"
         return (
             f"{self.goal} {self.what}: {self.value:.3g} {self.unit}, {self.sense} "

@@ -1,4 +1,4 @@
-"""The numbers of layouts of an 8-slot card, and what it takes to count them.
+"""The numbers of layouts of an 8-slot card, and the time to calculate them.
 
 Run: python -m bench.mig_layouts
 """

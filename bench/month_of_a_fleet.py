@@ -1,10 +1,10 @@
-"""A month of a large fleet as decoded evidence, and as the samples that it stands for.
+"""A month of a large fleet as decoded evidence, and as samples.
 
-Put here: pods on cards one after another, and what both sources leave of them, made in SQL.
-Not here: counting (the models), or measuring (`bench_facts`, `bench_promql`).
+Put here: pods on cards one after another, and their rows in both sources, made in SQL.
+Not here: calculating facts (the models), or measuring (`bench_facts`, `bench_promql`).
 
-Everything follows from numbers of slots, so that a run is the same everywhere. One node in seven is
-cut into MIG instances. A pod lasts 5.6 hours on average, as in the fleet that the goals are for.
+All values follow from slot numbers, so every run has the same rows. One node in seven has MIG
+instances. A pod runs 5.6 hours on average, as in the fleet of the goals.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """How large it is, how often it was sampled, and up to when."""
+    """Size of the fleet, sampling interval and end of the samples."""
 
     nodes: int
     step: int = 300
@@ -44,7 +44,7 @@ class Month:
     pod_seconds: int = int(POD_SECONDS)
     """The mean time that a pod runs."""
     mig_every: int = MIG_EVERY
-    """One of so many nodes is cut into MIG instances; with 0 none is."""
+    """One node of this many has MIG instances; with 0 none has."""
     tenants: int = TENANTS
 
     @property
@@ -57,7 +57,7 @@ class Month:
 
 
 def fill(folder: Path, database: Path, month: Month) -> Decisions:
-    """The raw schema of a build, over Parquet files as a pull and a journal would leave them."""
+    """The raw schema of a build, over Parquet files like those of a pull and a journal."""
     folder.mkdir(parents=True)
     decided = decisions(month)
     with connected(database) as connection:
@@ -94,7 +94,7 @@ def decisions(month: Month) -> Decisions:
 
 
 def decision_tables(month: Month) -> dict[str, str]:
-    """Who measures the cluster, and one price."""
+    """The sources of the cluster, and one price."""
     signed = "agreed,Ada,2026-09-15"
     until = PERIOD.ended_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     clusters = (
@@ -111,7 +111,7 @@ def decision_tables(month: Month) -> dict[str, str]:
 
 
 def create_lives(connection: duckdb.DuckDBPyConnection, month: Month) -> None:
-    """`slots`, one per card or instance; `lives`, one per pod, one after another in its slot."""
+    """Create `slots`, one per card or instance, and `lives`, one per pod in its slot."""
     is_cut = f"node % {month.mig_every} = 0" if month.mig_every else "false"
     connection.execute(
         f"""
@@ -165,7 +165,7 @@ def create_lives(connection: duckdb.DuckDBPyConnection, month: Month) -> None:
 
 
 def expected_seconds(month: Month) -> int:
-    """GPU-seconds of all pods, weighed by nothing, from how the month was made alone."""
+    """GPU-seconds of all pods without weights, from the definition of the month alone."""
     with connected(":memory:") as connection:
         create_lives(connection, month)
         row = connection.execute(
@@ -176,7 +176,7 @@ def expected_seconds(month: Month) -> int:
 
 
 def write_samples(connection: duckdb.DuckDBPyConnection, month: Month, path: Path) -> int:
-    """The samples of the requests alone, as (series, instant, value): what intervals replace."""
+    """Write the samples of the requests as (series, instant, value); intervals replace these."""
     connection.execute(
         f"""
         copy (
@@ -201,7 +201,7 @@ def _write(connection: duckdb.DuckDBPyConnection, table: str, statement: str, pa
     )
 
 
-# --- what a pull leaves --------------------------------------------------------------------------
+# --- samples source -------------------------------------------------------------------------------
 
 
 def _hours(month: Month) -> str:
@@ -298,7 +298,7 @@ def _attempts(month: Month) -> str:
     """
 
 
-# --- what a collector leaves ---------------------------------------------------------------------
+# --- lifecycle source -----------------------------------------------------------------------------
 
 
 def _journal(month: Month, attempt_ids: Sequence[str]) -> Mapping[str, str]:

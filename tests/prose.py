@@ -21,7 +21,7 @@ from typing import NamedTuple
 from tests.every_error import PACKAGES as WITH_ERRORS
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = (*WITH_ERRORS, "amd_exporter")
+PACKAGES = (*WITH_ERRORS, "amd_exporter", "bench")
 WHAT_LIMIT = 30
 """Per 10,000 words. httpx, fava and PUDL have 0 to 5; the rest is room for questions and quotes."""
 

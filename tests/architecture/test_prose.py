@@ -7,6 +7,8 @@ import pytest
 from tests.prose import PERSONS_LIMIT, WHAT_LIMIT, count, files_of, texts_of
 
 PLAIN = (
+    "amd_exporter",
+    "bench",
     "billing",
     "clients",
     "domain",
