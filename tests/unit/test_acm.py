@@ -1,7 +1,6 @@
-"""What a hub is given: every metric of the catalogue, and nobody to take one away.
+"""Manifests for an ACM hub forward every metric of the catalogue and remove none.
 
-Put here: the manifests, read back.
-Not here: a hub.
+Put here: the manifests, parsed. Not here: a hub.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ def forwarded() -> tuple[set[str], list[str]]:
     return set(inner["names"]), inner["matches"]
 
 
-def test_every_metric_of_the_catalogue_is_forwarded_by_default_or_by_us() -> None:
+def test_every_metric_of_the_catalogue_is_forwarded() -> None:
     names, matches = forwarded()
     for entry in CATALOGUE:
         listed = entry.metric in names | FORWARDED_BY_DEFAULT
         assert listed or any(f'"{entry.metric}"' in match for match in matches), entry.metric
 
 
-def test_labels_of_pods_are_forwarded_only_where_some_are_kept() -> None:
+def test_pod_labels_are_forwarded_only_if_the_settings_keep_some() -> None:
     assert "kube_pod_labels" not in forwarded()[0]
     inner = yaml.safe_load(allowlist(["team"]))["data"]["metrics_list.yaml"]
     assert "kube_pod_labels" in yaml.safe_load(inner)["names"]
 
 
-def test_nothing_is_listed_twice_or_as_a_removal() -> None:
+def test_the_allowlist_has_no_duplicate_and_no_removal() -> None:
     names, _ = forwarded()
     assert not names & FORWARDED_BY_DEFAULT
     assert not [name for name in names if name.startswith("-")]
 
 
 def test_requests_pass_the_filter_that_single_node_clusters_apply() -> None:
-    """The test of the collector is this expression; what it finds may be dropped."""
+    """The metrics collector applies this expression and may drop the series that match it."""
     _, matches = forwarded()
     [requests] = [match for match in matches if "container_resource_requests" in match]
     assert re.search(r'__name__="([^,]*)"', requests) is None
@@ -79,7 +78,7 @@ def test_the_policy_denies_the_list_outside_the_hubs_namespaces() -> None:
     assert binding["spec"]["validationActions"] == ["Deny"]
 
 
-def test_the_reader_may_read_metrics_of_the_named_clusters_and_nothing_else() -> None:
+def test_reader_reads_only_metrics_of_the_named_clusters() -> None:
     account, role, binding = yaml.safe_load_all(reader(["b", "a"]))
     assert role["rules"] == [
         {

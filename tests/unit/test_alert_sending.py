@@ -1,4 +1,4 @@
-"""Budget steps sent to an Alertmanager: once each, whatever happens in between."""
+"""Budget steps are sent to an Alertmanager once each, also after crashes and failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUDGET = BudgetOfMonth(
 
 
 class Site:
-    """A home's record, two peers and a clock."""
+    """A record, two Alertmanager peers and a clock."""
 
     def __init__(self, folder: Path) -> None:
         self.now = BEGIN
@@ -56,7 +56,7 @@ class Site:
         return send_alerts(peers, self.deliveries, {OCTOBER: [state]}, (), self.now)
 
     def notified(self) -> list[str]:
-        """The steps that each webhook told as new, in order of time."""
+        """The steps that each webhook received as new, in order of time."""
         notifications = sorted(
             (one for peer in self.peers for one in peer.notifications), key=lambda one: one.at
         )
@@ -79,7 +79,7 @@ def site(tmp_path: Path) -> Site:
 
 def test_a_reached_step_is_notified_once_by_two_peers(site: Site) -> None:
     site.costs = [10, 45]
-    site.run(200)  # longer than the log remembers
+    site.run(200)  # longer than the retention of the notification log
     assert site.notified() == ["actual 50"]
     [(key, at)] = delivered_at(site.deliveries.events(OCTOBER)).items()
     assert key == ("vision", "decisions", "month", "actual", 50)
@@ -90,7 +90,7 @@ def test_several_steps_at_once_notify_the_highest_alone(site: Site) -> None:
     site.costs = [95]
     site.run(5)
     assert site.notified() == ["actual 90"]
-    assert len(delivered_at(site.deliveries.events(OCTOBER))) == 3  # inhibited ones, too
+    assert len(delivered_at(site.deliveries.events(OCTOBER))) == 3  # including the inhibited ones
 
 
 def test_late_data_that_lowers_the_cost_sends_nothing_again(site: Site) -> None:
@@ -135,7 +135,7 @@ def test_a_crash_before_the_record_posts_the_same_alert_again(
     monkeypatch.undo()
     site.wait()
     site.run(3)
-    assert site.notified() == ["actual 50"]  # one fingerprint: the log knows it
+    assert site.notified() == ["actual 50"]  # one fingerprint: the notification log has it already
 
 
 def test_alerts_that_a_restart_lost_are_posted_again(site: Site) -> None:
@@ -159,7 +159,7 @@ def test_one_peer_that_is_down_is_named_and_the_other_notifies(site: Site) -> No
     assert site.notified() == ["actual 50"]
 
 
-def test_no_peer_that_accepts_is_an_error_and_nothing_is_recorded(site: Site) -> None:
+def test_no_reachable_peer_is_an_error_and_records_nothing(site: Site) -> None:
     site.costs = [60]
     for peer in site.peers:
         peer.is_down = True

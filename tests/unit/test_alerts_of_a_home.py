@@ -1,4 +1,4 @@
-"""Budgets and alerts of a home, by the commands: decisions, facts and records together."""
+"""Budgets and alerts of a home by the commands: decisions, facts and records together."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_reached_steps_are_posted_once_and_shown_as_delivered(
     assert steps(home)["month actual 50"] == "delivered 03:00"
 
 
-def test_missing_data_is_an_alert_and_no_resolve(
+def test_missing_data_raises_an_alert_and_resolves_none(
     home: Home, peer: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The snapshot of `vision` is complete until 02:00; it has three budgets."""
@@ -138,7 +138,7 @@ def test_missing_data_is_an_alert_and_no_resolve(
     assert "GpuBudgetNotKnown" in names(peer)
 
 
-def test_nothing_is_sent_where_the_settings_do_not_say_so(home: Home) -> None:
+def test_nothing_is_sent_without_alert_settings(home: Home) -> None:
     home.config_path.write_text("")
     with pytest.raises(SendingIsOff):
         run(home, "alerts", "send")

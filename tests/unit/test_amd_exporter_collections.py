@@ -1,6 +1,7 @@
-"""Collections from tools that work, fail, hang and change; pods and node; what is ready.
+"""Collections from tools that work, fail, hang or change; devices of pods and of the node;
+readiness.
 
-The tools are programs in a folder, the kubelet is a gRPC server on a socket (`tests.fake_rocm`).
+The tools are programs in a folder; the kubelet is a gRPC server on a socket (`tests.fake_rocm`).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ ROCM_SMI = json.dumps(
 
 @pytest.fixture
 def rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rocm:
-    monkeypatch.setenv("PATH", os.defpath)  # no tool of this machine
+    monkeypatch.setenv("PATH", os.defpath)  # hides the tools of this machine
     return Rocm(tmp_path / "rocm")
 
 
@@ -84,7 +85,7 @@ def settings(tmp_path: Path, *arguments: str) -> Settings:
 def collecting(
     rocm: Rocm, chosen: Settings, lookup: Callable[[], dict[str, object]] | None = None
 ) -> Collection:
-    """A collection whose tools have a second, not ten."""
+    """A collection whose tools have a limit of one second instead of ten."""
     tried = [
         AmdSmiLibrary(rocm.folder / "share" / "amd_smi", Runner(seconds_limit=5)),
         AmdSmiTool(rocm.folder, Runner(seconds_limit=0.5)),
@@ -95,7 +96,7 @@ def collecting(
 
 
 def page(collection: Collection) -> SERIES:
-    """Every series of the page, as Prometheus' own parser reads it."""
+    """Every series of the page, parsed by Prometheus' own parser."""
     registry = CollectorRegistry()
     registry.register(Page(collection, "node-1"))
     text = generate_latest(registry).decode()
@@ -129,7 +130,7 @@ def test_every_source_gives_the_same_device(rocm: Rocm, tmp_path: Path) -> None:
         shown[name] = device
     assert len({(d.uuid, d.pci_bus, d.product, d.partition) for d in shown.values()}) == 1
     library, tool = (dict(shown[name].readings) for name in ("amdsmi", "amd-smi"))
-    # The library counts energy in steps of its own; the tool rounds them.
+    # The library counts energy in units of its own; the tool rounds the value.
     assert library.pop("energy_joules_total") == pytest.approx(
         tool.pop("energy_joules_total"), 1e-4
     )
@@ -147,7 +148,9 @@ def test_the_first_source_that_works_is_taken(rocm: Rocm, collection: Collection
     assert values(collection, "amd_gpu_exporter_source_info", "version") == {"6.0.2": 1}
 
 
-def test_without_a_source_it_stays_and_says_why(rocm: Rocm, collection: Collection) -> None:
+def test_without_a_source_the_exporter_runs_and_reports_the_reason(
+    rocm: Rocm, collection: Collection
+) -> None:
     rocm.failing("amd-smi", "crash")
     rocm.library([], how="init")
     snapshot = collection.collect()
@@ -198,14 +201,14 @@ def test_no_old_value_is_shown_after_a_failure(
 
 
 def _is_dead(process: int) -> bool:
-    """It was killed; a child of nobody may wait for init to read its status."""
+    """Without a parent that reads its status, a killed process stays a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().split()[2] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
 
 
-def test_endless_output_is_cut(
+def test_output_above_the_limit_is_cut(
     rocm: Rocm, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amd_exporter.sources.OUTPUT_BYTES_LIMIT", 100_000)
@@ -217,7 +220,7 @@ def test_endless_output_is_cut(
     ("how", "reason"),
     [("crash", "crashed"), ("call", "library_error"), ("hang", "timeout")],
 )
-def test_a_library_that_fails_takes_nothing_with_it(
+def test_a_crashing_library_does_not_stop_the_exporter(
     rocm: Rocm, tmp_path: Path, how: str, reason: str
 ) -> None:
     source = AmdSmiLibrary(rocm.folder / "share" / "amd_smi", Runner(seconds_limit=5))
@@ -277,10 +280,10 @@ def test_options_that_a_tool_refuses_are_left_out(rocm: Rocm, collection: Collec
     assert rocm.calls() == ["metric"]
 
 
-def test_a_tool_that_fails_for_a_while_reads_as_before_afterwards(
+def test_a_tool_that_crashed_is_later_called_with_the_same_options(
     rocm: Rocm, collection: Collection
 ) -> None:
-    """A crash is no refusal of an option: what is read is not widened for good."""
+    """A crash is not a refusal of an option, so it must not select the call without options."""
     rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)])
     collection.collect()
     rocm.failing("amd-smi", "crash")
@@ -297,7 +300,7 @@ def test_a_program_that_cannot_be_killed_is_not_started_twice(rocm: Rocm, tmp_pa
     source = RocmSmiTool(rocm.folder, runner)
     collection = Collection(settings(tmp_path), [source])
     with subprocess.Popen(["sleep", "600"]) as held:
-        runner._running = held  # as if the driver held it
+        runner._running = held  # like a process that the driver blocks
         assert collection.collect().problems == {"rocm-smi": "stuck"}
         held.kill()
     assert collection.collect().devices
@@ -322,7 +325,7 @@ def test_three_failures_end_readiness_and_try_every_source(
 def test_devices_that_the_driver_has_are_expected(
     rocm: Rocm, collection: Collection, tmp_path: Path
 ) -> None:
-    """AMD's own exporter shows one of two partitions: here the difference is a metric."""
+    """AMD's own exporter shows one of two partitions; here the difference is a metric."""
     sysfs(tmp_path / "sys", {"0000:05:00.0": 128, "0000:05:00.1": 129})
     rocm.amd_smi(partitioned_card("05", 0, 2)[:1])
     collection.collect()
@@ -354,7 +357,9 @@ def test_a_node_offers_what_its_device_plugin_registered() -> None:
 
 
 def pods(*entries: tuple[str, str, str, str, list[str]]) -> ListPodResourcesResponse:
-    """(namespace, pod, container, resource, device IDs); a resource without / is a DRA driver."""
+    """(namespace, pod, container, resource, device IDs); a resource name without `/` is a DRA
+    driver.
+    """
     return ListPodResourcesResponse(
         pod_resources=[
             PodResources(
@@ -408,7 +413,7 @@ def test_pods_are_named_by_each_kind_of_device_id(tmp_path: Path, listing: Kubel
     }
 
 
-def test_pods_are_labels_and_their_absence_costs_no_reading(
+def test_pod_labels_are_optional_for_device_readings(
     rocm: Rocm, tmp_path: Path, listing: Kubelet
 ) -> None:
     rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)])

@@ -1,4 +1,4 @@
-"""The page about the AMD exporter has every setting and every metric, as the code has them."""
+"""The page about the AMD exporter lists every setting and metric that the code defines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEPLOY = DOCS.parent / "deploy" / "amd-exporter"
 
 
 def filled(text: str, name: str, table: list[str]) -> str:
-    """The page with a table between its two marks."""
+    """The page with a table between its two markers."""
     block = "\n".join([f"<!-- {name} -->", *table, f"<!-- end of {name} -->"])
     return re.sub(f"<!-- {name} -->.*?<!-- end of {name} -->", lambda _: block, text, flags=re.S)
 
@@ -40,7 +40,9 @@ def metrics() -> list[str]:
 
 
 def test_the_page_has_every_setting_and_metric() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+    """To rewrite the page after an intended change, run GPU_LEDGER_WRITE_GOLDEN=1 pytest on this
+    file.
+    """
     text = (DOCS / PAGE).read_text(encoding="utf-8")
     for name, table in (("settings", settings()), ("metrics", metrics())):
         text = filled(text, name, table)
@@ -56,8 +58,8 @@ def test_rules_are_the_same_with_and_without_the_operator() -> None:
     assert resource["spec"] == yaml.safe_load((DEPLOY / "rules.yml").read_text())
 
 
-def test_the_image_has_what_the_exporter_imports_and_no_more() -> None:
-    """Each third-party import of the package, by the distribution that has it."""
+def test_the_image_has_exactly_the_imports_of_the_exporter() -> None:
+    """Third-party imports of the package, mapped to the distributions that provide them."""
     project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
     named = set(project["dependency-groups"]["amd-exporter"])
     imported = {

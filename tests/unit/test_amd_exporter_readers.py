@@ -1,6 +1,6 @@
-"""Readings of AMD's tools: real captures of rocm-smi, both shapes of amd-smi, and non-readings.
+"""Readers of AMD's tools: captured output of rocm-smi, both formats of amd-smi, invalid output.
 
-Expected values were read from the captures by eye.
+Expected values were read from the captures by hand.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CAPTURES: dict[str, tuple[Any, ...]] = {
         *(4, "0x79ccd55167a2124a", "0000:83:00.0", "Arcturus GL-XL [Instinct MI100]"),
         *(36, 6750208, 34342961152, 53, 300),
     ),
-    # The vendor's ID stands where a name should; that is no product.
+    # The product field of this card holds the vendor's ID, so it has no product.
     "rx6700xt_rocm430": (1, "", "0000:07:00.0", "", 6, 1622728704, 12868124672, 45, 500),
     "rx6700xt_rocm571": (
         *(1, "", "0000:07:00.0", "Navi 22 [Radeon RX 6700/6700 XT / 6800M]"),
@@ -56,7 +56,7 @@ CAPTURES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_a_real_output_of_rocm_smi_gives_its_readings(name: str) -> None:
+def test_real_output_of_rocm_smi_gives_the_readings(name: str) -> None:
     cards, serial, address, product, watts, used, total, edge, megahertz = CAPTURES[name]
     devices = captured(name)
     assert len(devices) == cards
@@ -149,7 +149,7 @@ def test_an_uncorrectable_error_makes_a_card_unhealthy() -> None:
 
 
 def test_partitions_have_the_activity_that_is_their_own() -> None:
-    """ROCm 7 shows it on the first logical device; mean of the engines that a partition has."""
+    """ROCm 7 reports it on the first logical device: the mean of the engines of a partition."""
     engines: dict[str, list[int | None]] = {"xcp_0": [80, 60, None], "xcp_1": [0, 10, None]}
     first, second = from_amd_smi(*partitioned_card("05", 0, 2, activity=37, engines=engines))
     assert first.readings["utilization_percent"] == 70
@@ -160,10 +160,10 @@ def test_partitions_have_the_activity_that_is_their_own() -> None:
     assert "power_watts" not in second.readings
 
 
-def test_without_figures_of_partitions_only_the_first_has_activity() -> None:
+def test_without_partition_values_only_the_first_has_activity() -> None:
     card = partitioned_card("05", 0, 8, activity=37)
     for gpu in card[1:]:
-        # Older tools write zeros that were not measured.
+        # Older tools write zeros for values that were not measured.
         gpu["metric"]["usage"]["gfx_activity"] = {"value": 0, "unit": "%"}
         gpu["metric"]["power"]["socket_power"] = {"value": 0, "unit": "W"}
     first, *others = from_amd_smi(*card)
@@ -202,7 +202,7 @@ def test_an_impossible_value_is_dropped_and_counted(quantity: str, value: float)
     assert dropped == {quantity.partition("/")[0]: 1}
 
 
-def test_more_memory_in_use_than_there_is_was_no_reading() -> None:
+def test_memory_use_above_the_memory_size_is_dropped() -> None:
     readings = {"memory_used_bytes": 3.0, "memory_total_bytes": 2.0}
     [shown], dropped = complete([Device("0", "", "", "", readings=readings)])
     assert shown.readings == {"memory_total_bytes": 2.0}
@@ -218,7 +218,9 @@ def test_more_memory_in_use_than_there_is_was_no_reading() -> None:
         *(("8.0GT/s x16 *", None), ("0x1002", None), ([], None), ("1e309", None), ("nan", None)),
     ],
 )
-def test_a_number_is_read_as_tools_write_it(written: object, read: float | None) -> None:
+def test_numbers_are_parsed_in_each_format_of_the_tools(
+    written: object, read: float | None
+) -> None:
     assert number(written) == read
 
 
@@ -244,7 +246,7 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON, JSON)
-def test_no_output_of_a_tool_breaks_the_reader(one: Any, two: Any, three: Any) -> None:
+def test_no_output_of_a_tool_crashes_the_reader(one: Any, two: Any, three: Any) -> None:
     for read in (rocm_smi.read(one), amd_smi.read(one, two, three), rocm_smi.read({"card0": one})):
         devices, _ = complete(read)
         for device in devices:

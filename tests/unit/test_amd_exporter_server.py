@@ -1,4 +1,4 @@
-"""The exporter's HTTP server: pages, probes, TLS with reload and client certificates, its end."""
+"""The exporter's HTTP server: pages, probes, TLS with reload, client certificates, shutdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.fake_rocm import Rocm, amd_smi_gpu, partitioned_card
 from tests.servers.process import free_port
 
 CARD = "0000:c1:00.0"
-SECONDS = 20.0  # for anything that happens at once on an idle machine
+SECONDS = 20.0  # for actions that are immediate on an idle machine
 SCRAPE_BYTES_LIMIT = 30_000
 
 
@@ -73,7 +73,7 @@ def wait_for(done: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_it_serves_metrics_and_probes(rocm: Rocm) -> None:
+def test_server_serves_metrics_and_probes(rocm: Rocm) -> None:
     chosen = settings(rocm, "--metrics-path", "/gpus")
     with serving(chosen) as url:
         page = httpx.get(f"{url}/gpus")
@@ -86,11 +86,11 @@ def test_it_serves_metrics_and_probes(rocm: Rocm) -> None:
         assert httpx.get(f"{url}/metrics").status_code == 404
         assert httpx.head(f"{url}/gpus").content == b""
         assert httpx.post(f"{url}/gpus").status_code == 501
-        # No collection runs on its own here: that is what the liveness probe is for.
+        # No collection runs without the loop, and the liveness probe reports exactly that.
         assert httpx.get(f"{url}/healthz").status_code == 503
 
 
-def test_readiness_names_what_does_not_work(rocm: Rocm) -> None:
+def test_readiness_names_the_failing_part(rocm: Rocm) -> None:
     rocm.failing("amd-smi", "crash")
     with serving(settings(rocm)) as url:
         answer = httpx.get(f"{url}/readyz")
@@ -100,7 +100,7 @@ def test_readiness_names_what_does_not_work(rocm: Rocm) -> None:
 
 
 def test_a_scrape_of_a_full_node_is_small(rocm: Rocm) -> None:
-    """Eight cards in eight partitions each: what a Prometheus that accepts gzip receives."""
+    """Size of the gzip response for eight cards with eight partitions each."""
     gpus = [gpu for card in range(8) for gpu in partitioned_card(f"{card + 1:02x}", card * 8, 8)]
     rocm.amd_smi(gpus)
     with serving(settings(rocm)) as url, httpx.stream("GET", f"{url}/metrics") as answer:
@@ -150,7 +150,7 @@ def trusting(authority: Authority) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(authority.ca_file))
 
 
-def test_tls_serves_the_certificate_that_lies_there_now(rocm: Rocm, tmp_path: Path) -> None:
+def test_tls_reloads_a_replaced_certificate(rocm: Rocm, tmp_path: Path) -> None:
     old, new = Authority(tmp_path / "old"), Authority(tmp_path / "new")
     certificate, key = old.issue("server", folder=tmp_path)
     chosen = settings(rocm, "--tls-cert", str(certificate), "--tls-key", str(key))
@@ -158,7 +158,7 @@ def test_tls_serves_the_certificate_that_lies_there_now(rocm: Rocm, tmp_path: Pa
         assert httpx.get(f"{url}/readyz", verify=trusting(old)).status_code == 200
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{url}/readyz", verify=trusting(new))
-        # The key comes first: until the certificate follows, the old pair serves.
+        # The key is replaced first: until the certificate follows, the old pair is served.
         new_certificate, new_key = new.issue("server", folder=tmp_path / "new")
         new_key.rename(key)
         assert httpx.get(f"{url}/readyz", verify=trusting(old)).status_code == 200
@@ -166,8 +166,8 @@ def test_tls_serves_the_certificate_that_lies_there_now(rocm: Rocm, tmp_path: Pa
         assert httpx.get(f"{url}/readyz", verify=trusting(new)).status_code == 200
 
 
-def test_a_client_that_does_not_greet_blocks_no_other(rocm: Rocm, tmp_path: Path) -> None:
-    """It connects and says nothing; a handshake in the loop that accepts would wait for it."""
+def test_a_client_without_a_handshake_blocks_no_other(rocm: Rocm, tmp_path: Path) -> None:
+    """A handshake in the accept loop would wait for a client that connects and sends nothing."""
     authority = Authority(tmp_path / "ca")
     certificate, key = authority.issue("server", folder=tmp_path)
     chosen = settings(rocm, "--tls-cert", str(certificate), "--tls-key", str(key))
@@ -200,7 +200,9 @@ def test_with_a_client_ca_only_its_clients_read_metrics(rocm: Rocm, tmp_path: Pa
 
 @pytest.mark.deep
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_within_a_second_while_a_tool_hangs(rocm: Rocm, number: int) -> None:
+def test_a_signal_ends_the_server_within_a_second_while_a_tool_hangs(
+    rocm: Rocm, number: int
+) -> None:
     rocm.failing("amd-smi", "hang")
     port = free_port()
     command = [sys.executable, "-m", "amd_exporter.cli", "--listen-address", "127.0.0.1"]
@@ -219,7 +221,7 @@ def test_a_signal_ends_it_within_a_second_while_a_tool_hangs(rocm: Rocm, number:
 
 
 @pytest.mark.deep
-def test_once_prints_a_collection_and_says_whether_there_was_one(rocm: Rocm) -> None:
+def test_once_prints_a_collection_and_fails_without_one(rocm: Rocm) -> None:
     command = [sys.executable, "-m", "amd_exporter.cli", "--once", "--rocm-path", str(rocm.folder)]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 0
@@ -230,8 +232,8 @@ def test_once_prints_a_collection_and_says_whether_there_was_one(rocm: Rocm) -> 
     assert "driver is not loaded" in ran.stderr
 
 
-def test_it_starts_with_little() -> None:
-    """gRPC is imported only with a kubelet's socket, and nothing of the warehouse ever."""
+def test_server_imports_few_modules() -> None:
+    """gRPC is imported only with a kubelet socket, and modules of the warehouse never."""
     code = (
         "import sys; import amd_exporter.cli\n"
         "heavy = 'grpc google duckdb polars dagster domain httpx yaml click'.split()\n"

@@ -1,4 +1,4 @@
-"""The table of speed goals says what was reached, and what was not."""
+"""The table of speed goals shows which goals are reached and which are not."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_every_goal_belongs_to_one_bench() -> None:
         ("def measure():\n    raise ValueError('broken')\n", "ended with 1: ValueError: broken"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_told_with_its_reason(
+def test_a_goal_that_cannot_be_measured_shows_the_reason(
     text: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "bench"
     folder.mkdir()
     (folder / "bench_odd.py").write_text(text)
     monkeypatch.setattr("bench.__path__", [*sys.modules["bench"].__path__, str(folder)])
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # the bench's own process finds it too
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # inherited by the process of the bench
     monkeypatch.setattr(table, "BENCHES", {"bench_odd": ("P1",)})
     [outcome] = table.measure(["P1"])
     assert missing in outcome.missing
@@ -72,13 +72,13 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]
     return page, kept
 
 
-def test_an_unknown_goal_is_refused_and_the_page_is_left_alone(places: tuple[Path, Path]) -> None:
+def test_an_unknown_goal_is_refused_and_the_page_is_unchanged(places: tuple[Path, Path]) -> None:
     with pytest.raises(SystemExit):
         table.main(["P10"])
     assert not any(place.exists() for place in places)
 
 
-def test_a_goal_that_is_asked_alone_takes_its_place_among_those_that_were_kept(
+def test_a_goal_measured_alone_keeps_the_stored_rows_of_the_others(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _ = places
@@ -102,5 +102,5 @@ def test_a_goal_that_is_asked_alone_takes_its_place_among_those_that_were_kept(
     assert "Not measured: it was never measured." in text
 
 
-def test_rows_survive_the_way_between_processes() -> None:
+def test_measurements_survive_json() -> None:
     assert Measurement(**json.loads(json.dumps(MISSED.as_dict()))) == MISSED

@@ -1,4 +1,6 @@
-"""Backup and restore: four parts are enough, and a restored record is not written blindly."""
+"""Backup and restore: four folders suffice, and a restored record is not written without
+approval.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +147,7 @@ def damage(home: Path) -> list[Path]:
     return paths
 
 
-def test_a_backup_of_a_damaged_home_names_every_damage(world: World, tmp_path: Path) -> None:
+def test_backup_of_a_damaged_home_names_every_damage(world: World, tmp_path: Path) -> None:
     damaged = damage(world.path)
     report = back_up(world.home, tmp_path / "copy")
     named = {problem.where for problem in report.problems}
@@ -173,7 +175,7 @@ def test_the_commands_list_all_damage_and_exit_with_1(world: World, tmp_path: Pa
     assert not (tmp_path / "restored").exists()
 
 
-def test_damage_that_the_listing_was_made_to_fit_is_found(world: World, tmp_path: Path) -> None:
+def test_damage_with_a_matching_listing_is_found(world: World, tmp_path: Path) -> None:
     back_up(world.home, tmp_path / "copy")
     damaged = damage(tmp_path / "copy")
     listing = tmp_path / "copy" / "backup.json"
@@ -240,9 +242,7 @@ def test_a_linked_file_is_backed_up_as_its_content(world: World, tmp_path: Path)
     assert not copied.is_symlink()
 
 
-def test_a_linked_folder_of_evidence_is_refused_and_not_left_out(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_linked_folder_of_evidence_is_refused(world: World, tmp_path: Path) -> None:
     objects = world.path / "landing" / "objects"
     objects.rename(tmp_path / "other-disk")
     objects.symlink_to(tmp_path / "other-disk")
@@ -255,9 +255,7 @@ def test_a_backup_goes_outside_the_home(world: World) -> None:
         back_up(world.home, world.path / "landing" / "copy")
 
 
-def test_a_backup_goes_into_an_empty_folder_and_comes_back_into_one(
-    world: World, tmp_path: Path
-) -> None:
+def test_backup_needs_an_empty_folder_and_so_does_restore(world: World, tmp_path: Path) -> None:
     with pytest.raises(NotABackup):
         back_up(world.home, world.path)
     back_up(world.home, tmp_path / "copy")
@@ -278,9 +276,7 @@ def restored(world: World, tmp_path: Path) -> World:
 DECEMBER = datetime(2026, 12, 4, tzinfo=UTC)
 
 
-def test_a_restored_record_is_not_written_until_somebody_vouches_for_it(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_restored_record_is_read_only_until_it_is_approved(world: World, tmp_path: Path) -> None:
     november = restored(world, tmp_path)
     with pytest.raises(RestoredRecord):
         close(november, DECEMBER)
@@ -291,7 +287,7 @@ def test_a_restored_record_is_not_written_until_somebody_vouches_for_it(
     assert "2026-11" in Record(november.home.record_store()).closed_periods()
 
 
-def test_a_head_that_the_backup_does_not_have_keeps_it_closed(world: World, tmp_path: Path) -> None:
+def test_a_head_that_the_backup_lacks_keeps_the_record_closed(world: World, tmp_path: Path) -> None:
     november = restored(world, tmp_path)
     void_document(world.home, "INV-000001", "issued after the backup", CLOCK)
     record = Record(november.home.record_store())
@@ -301,7 +297,7 @@ def test_a_head_that_the_backup_does_not_have_keeps_it_closed(world: World, tmp_
         close(november, DECEMBER)
 
 
-def test_two_different_names_can_vouch_and_are_recorded(world: World, tmp_path: Path) -> None:
+def test_approval_by_two_different_names_is_recorded(world: World, tmp_path: Path) -> None:
     november = restored(world, tmp_path)
     record = Record(november.home.record_store())
     for names in (("ada", "ada"), ("ada", ""), ("", "")):
@@ -313,7 +309,7 @@ def test_two_different_names_can_vouch_and_are_recorded(world: World, tmp_path: 
 
 
 def test_an_older_record_copied_over_a_newer_one_is_noticed(world: World, tmp_path: Path) -> None:
-    """Without `restore`: the heads in documents/ remember what was there."""
+    """Without `restore`: the heads in documents/ show the state of the newer record."""
     older = tmp_path / "older"
     shutil.copytree(world.home.record, older)
     november = World(world.path, period=BillingPeriod("2026-11"), pods=[])
@@ -325,7 +321,7 @@ def test_an_older_record_copied_over_a_newer_one_is_noticed(world: World, tmp_pa
         close(december, datetime(2027, 1, 5, tzinfo=UTC))
 
 
-def test_the_head_is_a_file_to_hand_to_a_source(world: World) -> None:
+def test_the_head_is_a_file_for_attestation(world: World) -> None:
     written = json.loads((world.home.documents / "2026-10" / "head.json").read_bytes())
     head = head_of(world.home)
     assert written == {"period": "2026-10", "sequence": head.sequence, "sha256": head.sha256}

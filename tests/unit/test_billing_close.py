@@ -1,4 +1,4 @@
-"""Closing a period: what is issued, what is refused, and what never changes afterwards."""
+"""Closing a period: documents that it issues, reasons to refuse it, and its immutability."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_clean_month_gives_one_invoice_per_tenant(world: World) -> None:
     assert result.total == Money(parse_nanos("20.83"), "EUR")
 
 
-def test_the_sealed_invoice_says_what_a_pencil_says(world: World) -> None:
+def test_the_sealed_invoice_equals_a_hand_calculation(world: World) -> None:
     world.write()
     close(world)
     invoice = json.loads(
@@ -118,7 +118,7 @@ def test_the_sealed_invoice_says_what_a_pencil_says(world: World) -> None:
     assert invoice["measured"][0]["hours_measured"] == 744
 
 
-def test_nothing_about_another_tenant_is_on_an_invoice(world: World) -> None:
+def test_an_invoice_shows_nothing_about_another_tenant(world: World) -> None:
     world.write()
     close(world)
     for name, body in documents(world.path).items():
@@ -127,7 +127,7 @@ def test_nothing_about_another_tenant_is_on_an_invoice(world: World) -> None:
             assert b"serve" not in body, name
 
 
-def test_an_hour_that_nobody_saw_refuses_the_close_and_is_named(world: World) -> None:
+def test_close_refuses_a_month_with_a_missing_hour_and_names_it(world: World) -> None:
     world.lose("thanos", "09 11:00")
     world.lose("kubernetes", "09 11:00", reason="no collector", backfillable=False)
     world.write()
@@ -140,7 +140,7 @@ def test_an_hour_that_nobody_saw_refuses_the_close_and_is_named(world: World) ->
     assert documents(world.path) == {}
 
 
-def test_a_dry_run_shows_every_invoice_and_what_stands_against_it(world: World) -> None:
+def test_a_dry_run_shows_every_invoice_and_blocking_finding(world: World) -> None:
     world.lose("thanos", "09 10:00")
     world.lose("kubernetes", "09 10:00")
     world.write()
@@ -152,7 +152,7 @@ def test_a_dry_run_shows_every_invoice_and_what_stands_against_it(world: World) 
     assert Record(world.home.record_store()).events() == []
 
 
-def test_a_signed_gap_is_printed_on_the_invoice(world: World) -> None:
+def test_an_accepted_gap_is_printed_on_the_invoice(world: World) -> None:
     world.lose("thanos", "09 10:00")
     world.lose("kubernetes", "09 10:00")
     world.accepted_gaps = [
@@ -165,7 +165,7 @@ def test_a_signed_gap_is_printed_on_the_invoice(world: World) -> None:
     assert "bill_nothing, signed by bob on 2026-11-02 (upgrade)" in text
 
 
-def test_before_the_grace_time_is_over_nothing_is_closed(world: World) -> None:
+def test_close_refuses_a_month_before_its_grace_time_has_passed(world: World) -> None:
     world.write()
     last_second = datetime(2026, 11, 2, 23, 59, 59, tzinfo=UTC)
     with pytest.raises(TooEarlyToClose):
@@ -176,8 +176,8 @@ def test_before_the_grace_time_is_over_nothing_is_closed(world: World) -> None:
     assert close(world, now=datetime(2026, 11, 3, tzinfo=UTC)).closed
 
 
-def test_a_grace_time_that_is_shortened_later_shortens_no_month_before(world: World) -> None:
-    """No days from November on; October's two stay."""
+def test_a_shorter_grace_time_does_not_change_earlier_months(world: World) -> None:
+    """No days from November on; October keeps its two days."""
     world.policies = [f"grace_days,none,0,2026-11-01,,{SIGNED}"]
     world.write()
     with pytest.raises(TooEarlyToClose, match="2026-11-03T00:00:00Z"):
@@ -185,7 +185,7 @@ def test_a_grace_time_that_is_shortened_later_shortens_no_month_before(world: Wo
     assert close(world, now=datetime(2026, 11, 3, tzinfo=UTC)).closed
 
 
-def test_closing_twice_issues_nothing_twice(world: World) -> None:
+def test_a_second_close_issues_nothing(world: World) -> None:
     world.write()
     first = close(world)
     before = documents(world.path)
@@ -196,7 +196,7 @@ def test_closing_twice_issues_nothing_twice(world: World) -> None:
 
 
 def close_during(world: World, other: Callable[[], object], period: BillingPeriod) -> CloseResult:
-    """A close during whose check another command closes."""
+    """A close that is overlapped by another close while it checks."""
     clock = StoppedClock(datetime(2026, 12, 4, tzinfo=UTC))
 
     def check_slowly() -> CheckResult:
@@ -218,7 +218,7 @@ def test_of_two_closes_at_once_the_second_reports_the_first(world: World) -> Non
     assert len(Record(world.home.record_store()).events()) == 1
 
 
-def test_a_close_of_another_month_at_once_is_no_damage(world: World) -> None:
+def test_two_closes_of_different_months_do_not_conflict(world: World) -> None:
     world.write()
     november = World(world.path, period=BillingPeriod("2026-11"), pods=[])
     november.write()
@@ -273,9 +273,7 @@ NOT_A_NAME = ["../../../../x", "..", "a/b", "team\x00a", ".hidden", "a" * 600]
 
 
 @pytest.mark.parametrize("namespace", NOT_A_NAME)
-def test_a_tenant_that_is_no_folder_name_is_refused_before_anything_is_issued(
-    world: World, namespace: str
-) -> None:
+def test_a_tenant_with_an_invalid_folder_name_is_refused(world: World, namespace: str) -> None:
     world.pods.append(Pod(namespace, "late", at("11 00:00"), at("11 01:00")))
     world.write()
     outside = {*world.path.parent.rglob("*")} - {*world.path.rglob("*")}
@@ -297,7 +295,7 @@ def test_documents_that_cannot_be_written_are_not_issued(world: World) -> None:
     assert close(world).closed
 
 
-def test_tenants_may_be_called_as_the_providers_own_folders(world: World) -> None:
+def test_tenant_names_may_equal_folder_names_of_the_provider(world: World) -> None:
     names = ("provider", "focus", "drafts", "tenants")
     world.pods += [Pod(name, "train", at("11 00:00"), at("11 01:00")) for name in names]
     world.write()
@@ -312,7 +310,7 @@ def test_tenants_may_be_called_as_the_providers_own_folders(world: World) -> Non
     assert {path.suffix for path in (folder / "focus").iterdir()} == {".csv"}
 
 
-def test_a_check_without_its_required_checks_closes_nothing(world: World) -> None:
+def test_close_refuses_a_check_that_lacks_required_checks(world: World) -> None:
     world.write()
     check_result = checked(world)()
     partial = CheckResult(
@@ -365,7 +363,7 @@ def test_a_month_keeps_the_model_pages_of_its_close(world: World) -> None:
     assert documents(world.path) == before
 
 
-def test_a_later_version_that_renders_other_bytes_replaces_no_issued_file(
+def test_a_version_that_renders_other_bytes_replaces_no_issued_file(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write()
@@ -385,7 +383,7 @@ def test_a_later_version_that_renders_other_bytes_replaces_no_issued_file(
     assert documents(world.path) == before
 
 
-def test_numbers_go_on_in_the_next_period(world: World) -> None:
+def test_document_numbers_continue_in_the_next_period(world: World) -> None:
     world.write()
     close(world)
     november = World(
@@ -433,14 +431,14 @@ def test_without_a_price_list_consumption_is_stated(world: World) -> None:
     assert "Amount" not in text
 
 
-def test_use_without_a_rate_refuses_the_close(world: World) -> None:
+def test_close_refuses_usage_without_a_rate(world: World) -> None:
     world.pods.append(Pod("team-c", "big", at("09 10:00"), at("09 11:00"), gpu_class="B300"))
     world.write()
     with pytest.raises(PeriodNotBillable, match="PRICE-001"):
         close(world)
 
 
-def test_while_another_writer_holds_the_lease_nothing_is_closed(world: World) -> None:
+def test_close_issues_nothing_while_another_writer_holds_the_lease(world: World) -> None:
     world.write()
     clock = StoppedClock(NOVEMBER_FOURTH)
     with lease(world.home.record_store(), "bob", clock), pytest.raises(LeaseHeld):
@@ -448,14 +446,14 @@ def test_while_another_writer_holds_the_lease_nothing_is_closed(world: World) ->
     assert close(world).closed
 
 
-def test_an_outage_is_credited_on_a_line_of_its_own(world: World) -> None:
+def test_an_outage_is_credited_on_a_separate_line(world: World) -> None:
     world.outages = [f"c1,2026-10-09T10:30:00Z,2026-10-09T11:00:00Z,credit,power cut,{BOB}"]
     world.write()
     assert close(world).invoices[0].billed_nanos == 3_600_000_000
     invoice = json.loads(
         (world.path / "documents/2026-10/tenants/team-a/INV-000001.json").read_bytes()
     )
-    # An hour and a half at 3.60, less half an hour of it.
+    # An hour and a half at 3.60, minus half an hour of it.
     assert [(line["kind"], line["billed_cost"]) for line in invoice["lines"]] == [
         ("usage", "5.40"),
         ("credit", "-1.80"),
@@ -475,7 +473,7 @@ def test_two_outages_of_a_charge_are_one_line_with_both_reasons(world: World) ->
     invoice = json.loads(
         (world.path / "documents/2026-10/tenants/team-a/INV-000001.json").read_bytes()
     )
-    # An hour and a half at 3.60, less twice a quarter.
+    # An hour and a half at 3.60, minus two quarters of an hour.
     assert [(line["kind"], line["billed_cost"]) for line in invoice["lines"]] == [
         ("usage", "5.40"),
         ("credit", "-1.80"),
@@ -486,15 +484,15 @@ def test_two_outages_of_a_charge_are_one_line_with_both_reasons(world: World) ->
     )
 
 
-def test_an_open_ended_outage_credits_to_the_end_of_the_month(world: World) -> None:
+def test_an_open_ended_outage_is_credited_to_the_end_of_the_month(world: World) -> None:
     world.pods = [Pod("team-a", "train", at("30 00:00"), datetime(2026, 11, 1, 5, tzinfo=UTC))]
     world.outages = [f",2026-10-31T00:00:00Z,,credit,flood,{BOB}"]
     world.write()
-    # Two days at 3.60 an hour, less the last one.
+    # Two days at 3.60 an hour, minus the last one.
     assert close(world).total == Money(parse_nanos("86.40"), "EUR")
 
 
-def test_what_was_decided_is_copied_onto_the_invoice(world: World) -> None:
+def test_the_decisions_are_copied_onto_the_invoice(world: World) -> None:
     world.outages = [f"c1,2026-10-09T10:30:00Z,2026-10-09T11:00:00Z,credit,power cut,{BOB}"]
     world.clusters["c2"] = "samples"
     world.write()

@@ -1,4 +1,4 @@
-"""What other tools would have billed: each rule by the numbers that its tool publishes."""
+"""Bills by the rules of other tools, compared with the numbers that each tool publishes."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def billed_by(rule: str, *lives: PodLife) -> int:
     return found.rule_nanos
 
 
-# Of test_utils.py in CCI-MOC/openshift-usage-scripts, with the rates that stand there.
+# From test_utils.py of CCI-MOC/openshift-usage-scripts, with the rates of that file.
 MOC_A100, MOC_A100_SXM4 = 1_803_000_000, 2_078_000_000
 
 
 def test_moc_rounds_48_hours_up_to_its_published_cost() -> None:
-    """`48, OpenShift GPUA100, 1.803, 86.54` for a little under 48 hours; `…SXM4, 2.078, 99.74`."""
+    """`48, OpenShift GPUA100, 1.803, 86.54` for slightly under 48 hours; `…SXM4, 2.078, 99.74`."""
     almost = run("01 00:00", "02 23:30")  # 191 steps, 47.75 hours
     assert billed_by("moc", life(almost, rate_nanos_per_hour=MOC_A100)) == 86_540_000_000
     whole = run("01 00:00", "02 23:45")  # 192 steps
     assert billed_by("moc", life(whole, rate_nanos_per_hour=MOC_A100_SXM4)) == 99_740_000_000
 
 
-def test_moc_takes_outages_off_as_in_its_published_example() -> None:
+def test_moc_subtracts_outages_as_in_its_published_example() -> None:
     """48 hours from 2024-04-10T11:00Z with two outages: `37, OpenShift GPUA100SXM4, …, 76.89`."""
     start = datetime(2024, 4, 10, 11, tzinfo=UTC)
     sampled = Sampled(start, start + 48 * HOUR - 15 * MINUTE)
@@ -71,11 +71,11 @@ def test_moc_takes_outages_off_as_in_its_published_example() -> None:
 
 
 def test_moc_rounds_the_sum_of_a_project_and_class_not_each_pod() -> None:
-    """100 pods of one step each: 25 hours, not 100; a step between two of them is free."""
+    """100 pods of one step each are 25 hours, not 100; a step between two pods is free."""
     step = run("09 10:14", "09 10:16")
     assert billed_by("moc", *[life(step)] * 100) == 25 * 4 * EUR
     assert billed_by("moc", life(run("09 10:01", "09 10:14"))) == 0
-    # Two classes are rounded apart.
+    # Each class is rounded separately.
     assert billed_by("moc", life(step), life(step, gpu_class="H100")) == 2 * 4 * EUR
 
 
@@ -90,7 +90,7 @@ def test_moc_has_no_price_for_a_slice() -> None:
 def test_opencost_bills_its_published_starts_and_ends(
     minutes: tuple[int, ...], billed: int
 ) -> None:
-    """The samples of TestCalculateStartAndEnd, and the minutes that it expects of them."""
+    """The samples of TestCalculateStartAndEnd, and the minutes that it expects."""
     start = at("09 10:00")
     runs = [Sampled(start + m * MINUTE, start + m * MINUTE) for m in minutes]
     assert billed_by("opencost", life(*runs, rate_nanos_per_hour=60 * EUR)) == billed * EUR
@@ -103,7 +103,7 @@ def test_opencost_bills_its_published_starts_and_ends(
 def test_koku_bills_its_published_example(
     hours: int, slices: int, weighted: float, as_a_card: int
 ) -> None:
-    """An A100 at 3 dollars an hour; the page rounds the last one, 12/7, to 1.72."""
+    """An A100 at 3 dollars an hour; the page rounds 12/7, the last amount, to 1.72."""
     start = at("09 10:00")
     pod = life(
         Sampled(start, start + hours * HOUR),
@@ -119,7 +119,7 @@ def test_a_month_is_compared_tenant_by_tenant(tmp_path: Path) -> None:
     world = World(tmp_path / "home")
     world.outages = [f",2026-10-09T10:15:00Z,2026-10-09T10:20:00Z,credit,{SIGNED}"]
     world.pods = [
-        # 0.5 h of a card, 5 minutes of it in an outage; 1 h of 3/7 of one, half of it unsampled.
+        # 0.5 h of a card, 5 minutes of it in an outage; 1 h of 3/7 of a card, half of it unsampled.
         Pod("team-a", "short", at("09 10:05"), at("09 10:35")),
         Pod("team-b", "slice", at("09 10:00"), at("09 10:30"), weight=Fraction(3, 7)),
         Pod("team-b", "slice", at("09 10:30"), at("09 11:00"), weight=Fraction(3, 7),
@@ -127,18 +127,18 @@ def test_a_month_is_compared_tenant_by_tenant(tmp_path: Path) -> None:
     ]  # fmt: skip
     home = world.write()
     found = {(d.tenant, d.rule): d for d in compare_period(home, world.period)}
-    # 0.5 h at 3.60 less 5 minutes: what the invoice says.
+    # 0.5 h at 3.60 minus 5 minutes: the amount of the invoice.
     assert {d.ledger_nanos for d in found.values() if d.tenant == "team-a"} == {1_500_000_000}
-    # Steps 10:15 and 10:30, less 5 minutes of outage: an hour.
+    # Steps 10:15 and 10:30, minus 5 minutes of outage: an hour.
     assert found["team-a", "moc"].rule_nanos == 3_600_000_000
     assert found["team-a", "opencost"].rule_nanos == 1_800_000_000
-    # Half an hour of 3/7 at 3.60; five minutes of the whole hour were an outage, to a nano.
+    # Half an hour of 3/7 at 3.60, exact to a nano; five minutes of the whole hour were an outage.
     assert found["team-b", "opencost"].rule_nanos == 771_428_571
     assert abs(found["team-b", "opencost"].ledger_nanos - 1_414_285_714) <= 1
 
 
-def test_a_price_that_changes_divides_the_samples(tmp_path: Path) -> None:
-    """Two hours at 3.60, then one at 7.20, by samples that never paused."""
+def test_samples_are_split_at_a_price_change(tmp_path: Path) -> None:
+    """Two hours at 3.60, then one at 7.20, with samples without a pause."""
     rates = [
         f",A100-40,whole,EUR,3.6,2026-01-01,2026-10-09T12:00:00Z,{SIGNED},",
         f",A100-40,whole,EUR,7.2,2026-10-09T12:00:00Z,,{SIGNED},",
@@ -146,7 +146,7 @@ def test_a_price_that_changes_divides_the_samples(tmp_path: Path) -> None:
     pod = Pod("team-a", "long", at("09 10:00"), at("09 13:00"))
     home = World(tmp_path / "home", rates=rates, pods=[pod]).write()
     found = {d.rule: d.rule_nanos for d in compare_period(home, World(tmp_path).period)}
-    # MOC sees the pod at 13:00, too: a step of an hour more at the second price.
+    # MOC counts the pod at 13:00, too: one more hour at the second price.
     assert found == {
         "moc": 7_200_000_000 + 14_400_000_000,
         "opencost": 14_400_000_000,
@@ -155,7 +155,7 @@ def test_a_price_that_changes_divides_the_samples(tmp_path: Path) -> None:
     }
 
 
-def test_each_rule_says_what_it_counts_as() -> None:
+def test_each_rule_describes_its_counting() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     for rule in RULES:
         assert rule.says.endswith(".")
@@ -166,7 +166,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "other-tools.md"
 
 
 def page() -> str:
-    """The page, with the figures of the rules as they are now."""
+    """The page, with the current figures of the rules."""
     lives = (
         life(run("09 10:05", "09 10:35")),
         life(run("09 10:00", "09 10:30"), run("09 20:00", "09 20:30")),
@@ -212,7 +212,7 @@ half of the memory of a card. The ledger bills 2.00 + 42.00 + 2.00 = 46.00.
 """
 
 
-def test_the_page_shows_what_the_rules_give() -> None:
+def test_the_page_shows_the_results_of_the_rules() -> None:
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         PAGE.write_text(page(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page()

@@ -1,4 +1,4 @@
-"""Corrections and voids: what happens to money after a period was closed."""
+"""Corrections and voids: amounts that change after a period was closed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def day(month: int, date: int) -> datetime:
 
 
 class Ledger:
-    """One home through several months."""
+    """One home over several months."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,7 +78,7 @@ class Ledger:
         dry_run: bool = False,
         **changes: Any,
     ) -> RecountResult:
-        """Count October again with these pods, in a file beside."""
+        """Count October again with these pods, in a separate file."""
         self.beside += 1
         beside = World(
             self.path.with_name(f"beside-{self.beside}"), period=OCTOBER, pods=pods, **changes
@@ -103,7 +103,7 @@ class Ledger:
         return Books(record, record.ledger())
 
     def billed(self) -> int:
-        """Exact nanos on all documents and waiting corrections, for use in October."""
+        """Exact nanos on all documents and waiting corrections, for usage in October."""
         return sum(b.nanos for b in billed_so_far(self.books.lines(), OCTOBER).values())
 
 
@@ -127,12 +127,12 @@ def october(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture
 def closed(october: World, tmp_path: Path) -> Ledger:
-    """A home of one's own in which October is closed."""
+    """A separate home in which October is closed."""
     return Ledger(october.copied(tmp_path / "home").path)
 
 
 def verified(ledger: Ledger) -> list[str]:
-    """The problems that the verifier finds in any bundle of the home."""
+    """The problems that the verifier finds in the bundles of the home."""
     record = ledger.books.record
     home = World(ledger.path).home
     for period in sorted({event.period for event in record.events()} - {""}):
@@ -169,7 +169,7 @@ def test_late_evidence_becomes_a_line_of_the_next_open_period(closed: Ledger) ->
     assert "2.00 hours before" in text
 
 
-def test_counting_the_same_again_corrects_nothing(closed: Ledger) -> None:
+def test_recounting_unchanged_facts_corrects_nothing(closed: Ledger) -> None:
     assert not closed.recount([pod("a", "x", 2)], day(11, 19)).lines
     assert closed.recount([pod("a", "x", 3)], day(11, 20)).recorded
     again = closed.recount([pod("a", "x", 3)], day(11, 21))
@@ -177,7 +177,7 @@ def test_counting_the_same_again_corrects_nothing(closed: Ledger) -> None:
     assert again.lines == ()
 
 
-def test_a_correction_of_a_correction_ends_at_the_recounted_truth(closed: Ledger) -> None:
+def test_a_correction_of_a_correction_ends_at_the_recounted_amount(closed: Ledger) -> None:
     closed.recount([pod("a", "x", 5)], day(11, 20))
     assert closed.billed() == 18_000_000_000
     [line] = closed.recount([pod("a", "x", 3)], day(11, 21)).lines
@@ -188,7 +188,7 @@ def test_a_correction_of_a_correction_ends_at_the_recounted_truth(closed: Ledger
     assert billed == {"a": 7_200_000_000}
 
 
-def test_two_corrections_of_one_line_stand_on_one_invoice_and_verify(closed: Ledger) -> None:
+def test_two_corrections_of_one_line_are_on_one_invoice_and_verify(closed: Ledger) -> None:
     """2 h were billed at 3.60; then 3 h are counted, then 1 h, then 2 h again."""
     closed.recount([pod("a", "x", 3)], day(11, 20))
     closed.recount([pod("a", "x", 1)], day(11, 21))
@@ -217,7 +217,7 @@ def test_a_correction_is_billed_once(closed: Ledger) -> None:
     assert closed.close(december, datetime(2027, 1, 5, tzinfo=UTC)) == {}
 
 
-def test_a_tenant_with_nothing_but_a_credit_gets_an_invoice(ledger: Ledger) -> None:
+def test_a_tenant_with_only_a_credit_gets_an_invoice(ledger: Ledger) -> None:
     ledger.close(ledger.facts(OCTOBER, [pod("a", "x", 2), pod("b", "y", 1)]), day(11, 4))
     ledger.recount([pod("a", "x", 2)], day(11, 20))
     billed = ledger.close(ledger.facts(NOVEMBER, [november_pod("a")]), day(12, 4))
@@ -231,7 +231,7 @@ def test_a_dry_recount_records_nothing(closed: Ledger) -> None:
     assert closed.billed() == 7_200_000_000
 
 
-def test_a_new_price_for_a_closed_month_is_not_used_without_two_names(closed: Ledger) -> None:
+def test_a_new_price_for_a_closed_month_needs_two_names(closed: Ledger) -> None:
     world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
     present = World(closed.path, rates=dearer).decisions
@@ -245,7 +245,7 @@ def test_an_amendment_with_two_names_corrects_by_the_new_price(closed: Ledger) -
     present = World(closed.path, rates=dearer).decisions
     amended = world.decisions_with_amendment(present, "rates", "wrong list", "ada", "bob")
     result = closed.recount([pod("a", "x", 2)], day(11, 20), present=amended, rates=dearer)
-    # The old price is taken back and the new one charged: 8.00 - 7.20.
+    # The amount at the old price is credited, the one at the new price charged: 8.00 - 7.20.
     assert sorted(line.cost_nanos for line in result.lines) == [-7_200_000_000, 8_000_000_000]
     assert result.lines[0].reason == "rates amended by ada and bob: wrong list"
     assert closed.billed() == 8_000_000_000
@@ -272,7 +272,7 @@ def test_a_void_negates_its_invoice_in_the_open_period(ledger: Ledger) -> None:
     assert ledger.billed() == 3_600_000_000
 
 
-def test_what_was_voided_is_billed_again_by_a_recount(closed: Ledger) -> None:
+def test_voided_usage_is_billed_again_by_a_recount(closed: Ledger) -> None:
     world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     void_document(world.home, "INV-000001", "wrong address", StoppedClock(day(11, 20)))
     assert closed.billed() == 0
@@ -283,7 +283,7 @@ def test_what_was_voided_is_billed_again_by_a_recount(closed: Ledger) -> None:
     assert closed.billed() == 7_200_000_000
 
 
-def test_each_correction_has_the_reason_of_what_changed_for_it(ledger: Ledger) -> None:
+def test_each_correction_has_the_reason_of_its_change(ledger: Ledger) -> None:
     """A void, late evidence of one cluster and an amended outage of another, in one recount."""
     clusters = {"c1": "both", "c2": "both"}
     elsewhere = replace(pod("b", "y", 4), cluster_id="c2")
@@ -302,7 +302,7 @@ def test_each_correction_has_the_reason_of_what_changed_for_it(ledger: Ledger) -
         ("a", 3_600_000_000, LATE_EVIDENCE),
         ("b", -3_600_000_000, "outages amended by ada and bob: storm"),
     ]
-    # The amendment was counted with; later evidence is a reason of its own.
+    # The recount included the amendment; later evidence is a separate reason.
     land(world, b"later still", "2026-10-09T03:00:00Z", 2)
     [line] = ledger.recount(
         [pod("a", "x", 4), elsewhere], day(11, 22), amended, clusters=clusters, outages=outages
@@ -311,15 +311,15 @@ def test_each_correction_has_the_reason_of_what_changed_for_it(ledger: Ledger) -
     assert verified(ledger) == []
 
 
-def test_an_invoice_whose_correction_waits_is_voided_with_it(ledger: Ledger) -> None:
-    """A bill of 10.80 to the wrong party, of which 3.60 had been found to be too much."""
+def test_a_voided_invoice_voids_its_waiting_correction(ledger: Ledger) -> None:
+    """A bill of 10.80 to the wrong party; 3.60 of it had been found to be too much."""
     world = ledger.facts(OCTOBER, [pod("a", "x", 3)])
     ledger.close(world, day(11, 4))
     land(world, b"late", "2026-10-09T02:00:00Z", 1)
     ledger.recount([pod("a", "x", 2)], day(11, 19))
     void_document(world.home, "INV-000001", "wrong party", StoppedClock(day(11, 20)))
     assert ledger.books.document("INV-000002")["total_billed_cost"] == "-10.80"
-    # The party that was billed by mistake pays nothing, and no credit is left for the next one.
+    # The party that was billed by mistake pays nothing, and no credit is left for the next invoice.
     assert ledger.billed() == 0
     assert list(ledger.books.pending_lines(ledger.books.ledger.pending_corrections())) == []
     again = "billed again: INV-000001 was voided by INV-000002 (wrong party)"
@@ -365,7 +365,7 @@ def test_an_invoice_with_corrections_is_voided_with_them(closed: Ledger) -> None
     assert line.cost_nanos == 3_600_000_000
 
 
-def test_the_void_of_a_correction_by_an_amended_price_passes_the_verifier(closed: Ledger) -> None:
+def test_void_of_a_correction_by_an_amended_price_passes_the_verifier(closed: Ledger) -> None:
     world = closed.facts(OCTOBER, [pod("a", "x", 2)])
     dearer = [f",A100-40,whole,EUR,4.0,2026-01-01,,{SIGNED},"]
     present = World(closed.path, rates=dearer).decisions
@@ -384,8 +384,8 @@ def test_recounted_facts_that_are_not_billable_correct_nothing(closed: Ledger) -
     assert closed.billed() == 7_200_000_000
 
 
-def test_a_correction_never_stands_on_a_document_of_an_earlier_month(closed: Ledger) -> None:
-    """October is closed first, corrected, and only then September."""
+def test_a_correction_is_not_on_a_document_of_an_earlier_month(closed: Ledger) -> None:
+    """October is closed and corrected before September is closed."""
     closed.recount([pod("a", "x", 3)], day(11, 20))
     in_september = datetime(2026, 9, 5, tzinfo=UTC)
     early = Pod("a", "early", in_september, in_september.replace(hour=1))

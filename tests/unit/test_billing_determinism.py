@@ -1,4 +1,4 @@
-"""The same facts give the same bytes: in another time zone, locale, hash seed, thread count."""
+"""The same facts give the same bytes in another time zone, locale, hash seed and thread count."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def digests(folder: Path, order: str, **environment: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def test_nothing_of_the_machine_is_in_a_document(tmp_path: Path) -> None:
+def test_documents_contain_nothing_of_the_machine(tmp_path: Path) -> None:
     plain = digests(tmp_path / "a", "forwards", TZ="UTC", PYTHONHASHSEED="0")
     assert len(plain) > 30
     elsewhere = digests(

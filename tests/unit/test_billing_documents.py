@@ -1,4 +1,4 @@
-"""What documents look like: harmless in a spreadsheet, readable, the same numbers in every form."""
+"""Documents are safe in a spreadsheet, readable, and have the same numbers in every format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = ("=HYPERLINK(\"http://x\")", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)",
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One tenant with pods of the worst names, closed without looking at the facts again."""
+    """One tenant whose pods have hostile names, closed without a second check of the facts."""
     world = World(tmp_path_factory.mktemp("documents") / "home")
     world.pods = [
         Pod("team-a", name, at(f"{n + 1:02} 10:00"), at(f"{n + 1:02} 11:30"))
@@ -53,7 +53,7 @@ def test_no_cell_of_a_csv_is_a_formula(folder: Path) -> None:
     assert checked > 100
 
 
-def test_a_name_comes_back_from_the_csv_as_it_was(folder: Path) -> None:
+def test_names_survive_a_csv_round_trip(folder: Path) -> None:
     rows = csv.DictReader(io.StringIO((folder / "INV-000001-pods.csv").read_text("utf-8")))
     assert {row["pod_name"].removeprefix("'") for row in rows} == set(HOSTILE)
 
@@ -68,7 +68,7 @@ def test_the_pdf_is_archival_tagged_and_the_same_twice(folder: Path) -> None:
     assert invoice_pdf(document, digest) == invoice_pdf(document, digest)
 
 
-def test_the_page_says_what_is_sealed(folder: Path) -> None:
+def test_the_page_shows_the_sealed_amounts(folder: Path) -> None:
     document = json.loads((folder / "INV-000001.json").read_bytes())
     page = view(document, "ab" * 32)
     # Nine times an hour and a half at 3.60.
@@ -99,7 +99,7 @@ def test_floats_and_ragged_rows_are_refused() -> None:
         csv_bytes(("a",), [["x", "y"]])
 
 
-def test_quantities_are_read_as_people_do() -> None:
+def test_quantities_have_readable_formats() -> None:
     assert hours_text(3600) == "1.00"
     assert hours_text(5) == "0.00"
     assert hours_text(4_500_000) == "1,250.00"
@@ -132,7 +132,7 @@ def test_every_character_that_counts_as_displayable_has_a_glyph() -> None:
     assert invoice_pdf(document, "").startswith(b"%PDF")
 
 
-def test_what_has_no_glyph_is_told_by_its_code_point() -> None:
+def test_a_character_without_a_glyph_is_shown_as_its_code_point() -> None:
     assert displayable("Müller & Söhne, Łódź, Αθήνα, Москва: 3 ≤ 4 €") == (
         "Müller & Söhne, Łódź, Αθήνα, Москва: 3 ≤ 4 €"
     )

@@ -1,4 +1,4 @@
-"""The walk: from a line back to the bytes, and from the bytes to the lines."""
+"""Explanation of a line down to the bytes of its evidence, and of bytes up to their lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHA = hashlib.sha256(ANSWER).hexdigest()
 
 
 def land(world: World, body: bytes, hour: str, sequence: int) -> None:
-    """One answer about one hour, with its manifest."""
+    """Land one response for one hour, with its manifest."""
     digest = hashlib.sha256(body).hexdigest()
     store = world.home.landing_store()
     store.create(f"objects/{digest[:2]}/{digest}.zst", zstandard.compress(body))
@@ -82,7 +82,7 @@ def stop(stops: list[Stop], title: str) -> Stop:
     return found
 
 
-def test_a_line_is_walked_back_to_the_bytes_that_name_its_pod(world: World) -> None:
+def test_a_line_is_explained_down_to_the_bytes_that_name_its_pod(world: World) -> None:
     stops = explain_line(world.home, "INV-000001", 1, "uid-team-a-train")
     assert [one.title for one in stops] == [
         "Document",
@@ -120,25 +120,25 @@ def test_responses_that_name_the_pod_come_first(world: World) -> None:
     assert [row[0] for row in shown] == [SHA, *rest]
 
 
-def test_bytes_are_walked_forward_to_the_lines_of_their_hours(world: World) -> None:
+def test_bytes_are_explained_up_to_the_lines_of_their_hours(world: World) -> None:
     stops = explain_response(world.home, SHA)
     assert stop(stops, "Lines").rows == (("INV-000001", "1", "team-a", "train"),)
 
 
-def test_evidence_that_came_after_the_close_says_so(world: World) -> None:
+def test_evidence_after_the_close_is_marked(world: World) -> None:
     land(world, b"late, uid-team-a-train", "2026-10-09T11:00:00Z", 3)
     rows = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Responses").rows
     assert {row[3] for row in rows} == {"sealed with the close", "after the close"}
 
 
-def test_changed_bytes_stop_the_walk(world: World) -> None:
+def test_changed_bytes_stop_the_explanation(world: World) -> None:
     path = world.path / "landing" / "objects" / SHA[:2] / f"{SHA}.zst"
     path.write_bytes(zstandard.compress(ANSWER + b" "))
     with pytest.raises(SealBroken):
         explain_line(world.home, "INV-000001", 1, "uid-team-a-train")
 
 
-def test_without_the_sealed_facts_the_walk_says_how_to_get_them(world: World) -> None:
+def test_without_sealed_facts_the_explanation_shows_how_to_get_them(world: World) -> None:
     (world.path / "warehouse.duckdb").unlink()
     hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")
     assert hours.rows == ()
@@ -149,7 +149,7 @@ def test_without_the_sealed_facts_the_walk_says_how_to_get_them(world: World) ->
     assert hours.note == "the warehouse has other facts than the sealed ones"
 
 
-def test_what_is_not_there_cannot_be_explained(world: World) -> None:
+def test_unknown_names_cannot_be_explained(world: World) -> None:
     with pytest.raises(NoSuchDocument):
         explain_line(world.home, "INV-000009", 1)
     with pytest.raises(NoSuchLine, match="its last line is 1"):
@@ -160,8 +160,8 @@ def test_what_is_not_there_cannot_be_explained(world: World) -> None:
         explain_response(world.home, "0" * 64)
 
 
-def test_screen_shows_sum_longest_pods_days_and_the_number_left_out(world: World) -> None:
-    """Two pods, one answer that names the followed one, nine that do not: the rest is counted."""
+def test_screen_shows_sum_longest_pods_days_and_the_omitted_number(world: World) -> None:
+    """Two pods; one response names the explained one and nine do not. Omitted rows are counted."""
     for number in range(8):
         land(world, f"another answer, {number}".encode(), "2026-10-09T10:00:00Z", 3 + number)
     walk = explain_line(world.home, "INV-000001", 1)
@@ -182,8 +182,8 @@ def test_screen_shows_sum_longest_pods_days_and_the_number_left_out(world: World
     assert stop(screen, "Responses").note.startswith("1 of 9 name the pod; each was read again")
 
 
-def test_a_long_stop_is_cut_on_a_screen_and_says_so(world: World) -> None:
-    """Without a name in them, answers are listed in order."""
+def test_long_output_is_cut_on_a_screen_with_a_note(world: World) -> None:
+    """Without a pod name in them, responses are listed in order."""
     for number in range(8):
         land(world, f"noon, {number}".encode(), "2026-10-09T13:00:00Z", 3 + number)
     walk = explain_line(world.home, "INV-000001", 1, "uid-team-a-other")

@@ -1,4 +1,4 @@
-"""FOCUS rows: they add up to the invoice exactly, and say what a consumer expects."""
+"""FOCUS rows: they add up to the invoice exactly, and have the columns that consumers expect."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_unit_price_times_quantity_is_the_list_cost(home: Path) -> None:
         assert abs(difference) < Decimal("0.00000001")
 
 
-def test_the_period_and_its_invoice_details_stand_beside(home: Path) -> None:
+def test_period_and_invoice_details_are_separate_data_sets(home: Path) -> None:
     [period] = rows(home, "focus/billing-period.csv")
     assert period["BillingPeriodStatus"] == "Closed"
     assert period["BillingPeriodLastUpdated"] == "2026-11-04T00:00:00Z"
@@ -123,7 +123,7 @@ def test_a_void_is_a_correction_that_refers_to_its_invoice(home: Path) -> None:
     assert sum(Decimal(row["BilledCost"]) for row in found) == Decimal("-152.15")
     assert {row["ChargeClass"] for row in found} == {"Correction"}
     assert {row["x_RefersTo"] for row in found} == {"INV-000001"}
-    # It is in November's books, and still speaks about October's days.
+    # It is in November's books, and refers to days of October.
     assert {row["BillingPeriodStart"] for row in found} == {"2026-11-01T00:00:00Z"}
     assert all(row["ChargePeriodStart"] < "2026-11-01" for row in found)
 

@@ -1,4 +1,4 @@
-"""What a refused close says helps: it fits what stands against it."""
+"""The commands that a refused close suggests fit its blocking findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def finding(name: str) -> Finding:
         (["sources_disagree"], ["conservation"], [CHECK, REFRESH]),
     ],
 )
-def test_each_command_is_named_where_it_leads_on(
+def test_each_suggested_command_fits_the_findings(
     names: list[str], missing: list[str], commands: list[str]
 ) -> None:
     found = [finding(name) for name in names]
@@ -42,13 +42,13 @@ def test_each_command_is_named_where_it_leads_on(
     assert [command for command in (GAPS, CHECK, REFRESH) if f"`{command}`" in remedy] == commands
 
 
-def test_what_is_no_gap_is_named_by_its_code() -> None:
+def test_a_finding_that_is_not_a_gap_is_named_by_its_code() -> None:
     found = [finding("usage_without_price"), finding("device_unknown")]
     [(_, told)] = next_commands(OCTOBER, found, [])
     assert told == "lists the remedy of DEV-001, PRICE-001"
 
 
-def test_the_finding_of_a_gap_is_the_one_that_blocks() -> None:
+def test_gap_commands_are_for_findings_that_block() -> None:
     assert CATALOGUE["hour_not_measured"].code == GAP
     of_gaps = {kind.code for kind in CATALOGUE.values() if kind.blocks and "GAP" in kind.code}
-    assert of_gaps == {GAP, "GAP-005", "GAP-006"}  # the limits are passed because of gaps
+    assert of_gaps == {GAP, "GAP-005", "GAP-006"}  # gaps are the reason that a limit is exceeded

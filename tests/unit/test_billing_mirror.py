@@ -1,4 +1,4 @@
-"""Copies of the record for readers: tables in the warehouse, a page about the check."""
+"""Copies of the record for readers: tables in the warehouse, and a page about the check."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def query(world: World, statement: str) -> list[tuple[Any, ...]]:
         return connection.execute(statement).fetchall()
 
 
-def test_documents_and_their_states_can_be_asked_in_sql(world: World) -> None:
+def test_documents_and_their_states_can_be_queried_in_sql(world: World) -> None:
     close(world)
     void_document(world.home, "INV-000001", "wrong", CLOCK)
     mirror_record(world.home)
@@ -65,15 +65,15 @@ def test_documents_and_their_states_can_be_asked_in_sql(world: World) -> None:
     assert query(world, "select sum(billed_nanos)::bigint from record.document_lines") == [(0,)]
 
 
-def test_the_mirror_is_no_fact(world: World) -> None:
-    """What is sealed does not depend on what was mirrored or estimated before."""
+def test_the_mirror_does_not_change_the_check(world: World) -> None:
+    """Mirrored or estimated rows do not change the facts that are sealed."""
     first = check_period(world.write(), world.period, world.decisions, CLOCK)
     close(world, dry_run=True)
     mirror_record(world.home)
     assert check_period(world.home, world.period, world.decisions, CLOCK) == first
 
 
-def test_a_dry_run_tells_what_the_one_before_it_came_to(world: World) -> None:
+def test_a_dry_run_shows_the_amount_of_the_previous_dry_run(world: World) -> None:
     assert [d.estimated_nanos for d in close(world, dry_run=True).invoices] == [None]
     world.pods.append(Pod("team-a", "more", at("09 12:00"), at("09 13:00")))
     [document] = close(world, dry_run=True).invoices
@@ -81,7 +81,7 @@ def test_a_dry_run_tells_what_the_one_before_it_came_to(world: World) -> None:
 
 
 class Links(HTMLParser):
-    """Every attribute that could make a browser ask for something."""
+    """Every attribute that could make a browser send a request."""
 
     def __init__(self) -> None:
         super().__init__()

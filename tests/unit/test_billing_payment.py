@@ -1,7 +1,7 @@
-"""Tax, terms and payment: what the receiver of an invoice reads, on every form of it.
+"""Tax, terms and payment of an invoice, in every format of it.
 
-Put here: what parties.csv says about tax and payment, from the file to the page and FOCUS.
-Not here: the amounts of lines (`test_billing_close`), or the page's other parts.
+Put here: columns of parties.csv about tax and payment, from the file to the page and FOCUS.
+Not here: the amounts of lines (`test_billing_close`), or other parts of the page.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def world_of(folder: Path, parties: list[str], **changes: Any) -> World:
 
 
 def closed(folder: Path, parties: list[str], **changes: Any) -> World:
-    """October of two tenants: 2.5 hours at 3.60 each, and nothing else."""
+    """October of two tenants, with 2.5 hours at 3.60 each."""
     pods = [
         Pod(tenant, f"train-{tenant}", at("09 10:00"), at("09 12:30"))
         for tenant in ("team-a", "team-b")
@@ -91,7 +91,7 @@ def test_tax_is_added_once_and_the_due_date_counted_from_the_issue(tmp_path: Pat
     }
 
 
-def test_a_customers_cells_stand_before_the_issuers(tmp_path: Path) -> None:
+def test_a_customers_cells_take_precedence_over_the_issuers(tmp_path: Path) -> None:
     """Reverse charge for a customer abroad; the account is still the issuer's."""
     world = closed(tmp_path / "home", [ISSUER, ABROAD])
     invoice = document(world, "INV-000002")
@@ -166,8 +166,10 @@ def test_focus_has_the_tax_and_the_terms_of_the_invoice(tmp_path: Path) -> None:
     assert {row["PaymentTerms"] for row in details} == {"30 days net"}
 
 
-def test_focus_tells_that_an_invoice_was_voided(tmp_path: Path) -> None:
-    """October's files stay; November's say that October's details are void since the 6th."""
+def test_focus_marks_a_voided_invoice(tmp_path: Path) -> None:
+    """October's files are unchanged; November's show that October's details are void
+    since the 6th.
+    """
     world = closed(tmp_path / "home", [ISSUER])
     before = (world.path / "documents/2026-10/focus/invoice-detail.csv").read_bytes()
     voided_at = datetime(2026, 11, 6, tzinfo=UTC)
@@ -188,12 +190,12 @@ def test_focus_tells_that_an_invoice_was_voided(tmp_path: Path) -> None:
     assert voided["BillingPeriodStart"] == "2026-10-01T00:00:00Z"
     assert voided["InvoiceDetailCreated"] == "2026-11-04T09:00:00Z"
     assert voided["InvoiceDetailLastUpdated"] == "2026-11-06T00:00:00Z"
-    # Of the voided invoice, the details have the same IDs as when it was issued.
+    # The details of the voided invoice have the same IDs as when it was issued.
     issued = {row["InvoiceDetailId"] for row in csv.DictReader(io.StringIO(before.decode()))}
     assert {"INV-000001/1", "INV-000001/tax"} <= issued
 
 
-def test_a_void_takes_the_tax_back_and_lists_the_largest_workloads(tmp_path: Path) -> None:
+def test_a_void_negates_the_tax_and_lists_the_largest_workloads(tmp_path: Path) -> None:
     pods = [
         Pod("team-a", f"job-{hours:02}", at("09 01:00"), at(f"09 {1 + hours:02}:00"))
         for hours in range(1, 21)
@@ -217,15 +219,13 @@ def test_a_void_takes_the_tax_back_and_lists_the_largest_workloads(tmp_path: Pat
         ("شركة", "no glyph for"),
     ],
 )
-def test_a_name_that_the_page_cannot_show_is_refused_with_its_characters(
-    cell: str, says: str
-) -> None:
+def test_a_name_that_the_page_cannot_show_is_refused(cell: str, says: str) -> None:
     parties = PARTIES + f"issuer,,{cell},,,,2026-01-01,,{SIGNED}"
     [problem] = read_decisions({"parties.csv": parties})[1]
     assert says in problem.seen
 
 
-def test_a_line_break_in_a_cell_is_refused_with_the_way_to_write_it() -> None:
+def test_a_line_break_in_a_cell_is_refused_with_a_remedy() -> None:
     parties = PARTIES + f'issuer,,Example,"1 Street\nDublin",,,2026-01-01,,{SIGNED}'
     problem = read_decisions({"parties.csv": parties})[1][0]
     assert "the lines of an address are separated by ;" in problem.remedy

@@ -1,7 +1,6 @@
-"""The billing period: a month in UTC, whatever the zone, the leap year or the edge.
+"""The billing period: a month in UTC, with leap years, time zones and boundaries.
 
-Put here: what `domain.billing_period` promises.
-Not here: whether a period is open or closed.
+Put here: the behaviour of `domain.billing_period`. Not here: whether a period is open or closed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from domain.interval import Interval
         ("2028-02", 29),
         ("2100-02", 28),  # divisible by 100
         ("2400-02", 29),  # and by 400
-        ("2026-03", 31),  # clocks go forward in Europe; UTC does not
+        ("2026-03", 31),  # daylight saving time begins in Europe, not in UTC
         ("2026-10", 31),
         ("2026-11", 30),
         ("2026-12", 31),
@@ -62,7 +61,7 @@ def test_a_time_without_a_zone_has_no_period() -> None:
         BillingPeriod.containing(datetime(2026, 10, 1))  # noqa: DTZ001 - that is the point
 
 
-def test_next_and_previous_walk_over_the_year() -> None:
+def test_next_and_previous_cross_the_year() -> None:
     assert BillingPeriod("2026-12").next() == BillingPeriod("2027-01")
     assert BillingPeriod("2027-01").previous() == BillingPeriod("2026-12")
     assert BillingPeriod("2026-03").previous() == BillingPeriod("2026-02")
@@ -99,6 +98,6 @@ def test_a_pod_over_the_edge_of_a_month_is_split_there() -> None:
     ["", "2026-13", "2026-00", "2026-1", "1999-12", "3000-01", "2026-10 ", "2026-10\n", "26-10",
      "２０２６-10", "2026/10", "2026-10-01"],
 )  # fmt: skip
-def test_anything_else_is_no_month(name: str) -> None:
+def test_other_texts_are_not_a_month(name: str) -> None:
     with pytest.raises(InvalidValue):
         BillingPeriod(name)

@@ -1,7 +1,7 @@
-"""Evidence is held for as long as a bill that stands on it can be disputed.
+"""Evidence is kept for as long as a bill that depends on it can be disputed.
 
-Put here: what a close and a recount say when landed answers are gone.
-Not here: changed bytes (`test_landing`), or the walk to them (`test_billing_explain`).
+Put here: a close and a recount after landed responses were deleted.
+Not here: changed bytes (`test_landing`), or their explanation (`test_billing_explain`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def close(world: World) -> None:
 
 
 def recount(world: World, pods: list[Pod]) -> int:
-    """Count October again; what it gives back, in nanos."""
+    """Count October again; the nanos that are credited."""
     beside = World(world.path.with_name("beside"), pods=pods)
     beside.write()
     counted_with = recount_decisions(world.home, world.period, world.decisions)
@@ -61,7 +61,7 @@ def answers(world: World) -> list[Path]:
     return sorted((world.path / "landing" / "objects").rglob("*.zst"))
 
 
-def test_a_month_is_not_closed_on_answers_that_are_gone(world: World) -> None:
+def test_close_refuses_a_month_whose_responses_are_deleted(world: World) -> None:
     gone = answers(world)[0]
     gone.unlink()
     with pytest.raises(EvidenceGone) as refused:
@@ -72,7 +72,7 @@ def test_a_month_is_not_closed_on_answers_that_are_gone(world: World) -> None:
 
 
 @pytest.mark.parametrize("and_its_manifest", [False, True])
-def test_a_closed_month_gives_nothing_back_because_its_evidence_was_deleted(
+def test_deleted_evidence_of_a_closed_month_gives_no_credit(
     world: World, and_its_manifest: bool
 ) -> None:
     close(world)
@@ -88,7 +88,7 @@ def test_a_closed_month_gives_nothing_back_because_its_evidence_was_deleted(
     assert Record(world.home.record_store()).head() == before
 
 
-def test_what_came_later_takes_nothing_away(world: World) -> None:
+def test_deleted_later_evidence_gives_no_credit(world: World) -> None:
     close(world)
     land(world, b"what was said of eleven, once more", "2026-10-09T11:00:00Z", 3)
     assert recount(world, world.pods) == 0

@@ -1,4 +1,4 @@
-"""Which evidence a close stood on: known by its time, and by what was sealed of it."""
+"""Evidence that a close depended on, identified by its time and its seal."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def asked(
     [
         (asked(INSIDE, IN_TIME, [SEALED]), True),
         (asked(INSIDE, IN_TIME, [EMPTY, SEALED]), True),
-        # It landed while the close was read, or in a cluster that nobody had decided to measure.
+        # It landed while the close was read, or in a cluster without a decision to measure it.
         (asked(INSIDE, IN_TIME, [SEALED, LATE]), False),
         (asked(INSIDE, IN_TIME, [SEALED], cluster="c2"), False),
-        # The same bytes, asked later: an empty answer looks like any other.
+        # The same bytes, queried later: one empty response looks like any other.
         (asked(INSIDE, TOO_LATE, [EMPTY]), False),
         (asked(INSIDE, TOO_LATE, [SEALED]), False),
-        # What brought nothing was no answer that could be sealed.
+        # A failed attempt has no response that could be sealed.
         (asked(INSIDE, IN_TIME, [], "failed"), True),
         (asked(INSIDE, TOO_LATE, [], "failed"), False),
-        # Neighbouring hours are read as well; their answers belong to other periods.
+        # Neighbouring hours are read as well; their responses belong to other periods.
         (asked(AFTER_IT, IN_TIME, [LATE]), True),
         (asked(AFTER_IT, TOO_LATE, [LATE]), False),
         (asked(BEFORE_IT, IN_TIME, [LATE]), True),
     ],
 )
-def test_a_close_stood_on_it_or_not(hour: AttemptHour, is_part: bool) -> None:
+def test_evidence_belongs_to_a_close_by_its_time_and_seal(hour: AttemptHour, is_part: bool) -> None:
     assert STOOD_ON(hour) is is_part

@@ -1,4 +1,6 @@
-"""The provider's statement and the programme's report: every share has a place, no hour is zero."""
+"""The provider's statement and the programme's report: all capacity is assigned, no hour
+is zero.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +55,16 @@ def test_every_share_second_of_capacity_has_its_place(world: World) -> None:
     assert [entry["dimension"] for entry in statement["capacity"]] == ["compute", "memory"]
     for entry in statement["capacity"]:
         assert entry["installed"] == sum(entry[name] for name in TERMS)
-        # Two hours in which anything ran; two cards for 5400 s, and 3/7 of one for 1800 s.
+        # Two hours in which pods ran; two cards for 5400 s, and 3/7 of one for 1800 s.
         assert entry["installed"] == 2 * 3600 * CARDS * SHARE_UNITS
         assert entry["running"] == 2 * 5400 * SHARE_UNITS + 1800 * SHARE_UNITS * 3 // 7
         assert entry["running_of_provider"] == str(1800 * SHARE_UNITS * 3 // 7)
 
 
-def test_the_providers_own_use_is_told_and_billed_to_nobody(world: World) -> None:
+def test_the_providers_own_use_is_stated_and_not_billed(world: World) -> None:
     folder = close(world)
     statement = json.loads((folder / "statement.json").read_bytes())
-    # 2 × 1.5 h × 3.60; and what 0.5 h × 3/7 × 3.60 would have cost.
+    # 2 × 1.5 h × 3.60; and 0.5 h × 3/7 × 3.60, the cost of the use that is not billed.
     assert statement["documents"] == [
         {"number": "INV-000001", "tenant": "team-a", "billed_cost": "10.80"}
     ]
@@ -99,7 +101,7 @@ def test_unmeasured_hours_are_marked_and_never_zero(world: World) -> None:
     assert not [row for row in nodes if row["hour_started_at"] == "2026-10-09T10:00:00Z"]
 
 
-def test_the_fleet_adds_clusters_up_and_says_when_one_is_missing(world: World) -> None:
+def test_the_fleet_sums_its_clusters_and_names_a_missing_one(world: World) -> None:
     world.clusters["c2"] = "both"
     world.pods.append(Pod("team-b", "serve", at("09 10:00"), at("09 11:00"), cluster_id="c2"))
     world.lose("thanos", "09 11:00", cluster_id="c2")
@@ -119,7 +121,7 @@ def test_the_fleet_adds_clusters_up_and_says_when_one_is_missing(world: World) -
         "4",
     )
     assert (one["measured"], one["active_worker_nodes"]) == ("partly measured", "1")
-    # Maxima of two clusters may lie at different instants.
+    # Maxima of two clusters may be at different instants.
     assert both["simultaneous_max"] == ""
     assert (both["sum_of_node_max_bound"], both["how_known"]) == ("4", "by_devices")
 

@@ -1,4 +1,4 @@
-"""The stand-alone verifier: what it accepts, and that it finds every changed byte."""
+"""The stand-alone verifier accepts issued bundles and finds every changed byte."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ BUNDLES = (
 
 
 @pytest.mark.parametrize("name", BUNDLES)
-def test_what_was_issued_is_accepted(home: Path, name: str) -> None:
+def test_issued_documents_are_accepted(home: Path, name: str) -> None:
     report = verify(bundle(home, name))
     assert report.problems == []
     assert report.passed
@@ -107,8 +107,8 @@ def test_a_tenants_bundle_names_no_other_tenant(home: Path) -> None:
     assert b"team-b" not in body
 
 
-def test_it_runs_alone(home: Path, tmp_path: Path) -> None:
-    """A copy of the one file, in an empty folder, with an interpreter that sees nothing of ours."""
+def test_the_verifier_runs_from_an_empty_folder(home: Path, tmp_path: Path) -> None:
+    """A copy of its one file, with an interpreter that cannot import gpu-ledger."""
     copy = tmp_path / "verifier.py"
     copy.write_bytes(SOURCE.read_bytes())
     path = home / "documents/2026-10/tenants/team-a/INV-000001.zip"
@@ -123,7 +123,7 @@ def test_it_runs_alone(home: Path, tmp_path: Path) -> None:
     assert "is not the one that was attested" in refused.stdout
 
 
-def test_it_imports_the_standard_library_alone_and_is_short() -> None:
+def test_the_verifier_imports_only_the_standard_library_and_is_short() -> None:
     text = SOURCE.read_text()
     imported = {
         name.split(".")[0]
@@ -151,14 +151,14 @@ def test_every_one_byte_change_is_found(home: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1, -100])
-def test_a_cut_bundle_is_refused(home: Path, cut: int) -> None:
+def test_a_truncated_bundle_is_refused(home: Path, cut: int) -> None:
     body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     assert not verify(body[:cut]).passed
     assert not verify(body + b"x").passed
 
 
-def test_a_bundle_that_says_it_is_compressed_is_refused_and_never_unpacked() -> None:
-    """Of 10,000 random changes none need make a stored file a deflated one; each is tried here."""
+def test_a_compressed_bundle_is_refused_and_never_unpacked() -> None:
+    """10,000 random changes need not turn a stored file into a deflated one; here each file is."""
     body = write_bundle("2026-10", {"a.txt": b"one", "b.txt": b"two"})
     method = body.index(b"PK\x01\x02") + 10
     for kind in range(1, 256):
@@ -238,7 +238,7 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_file_is_named_even_when_the_manifest_fits(home: Path, forgery: str) -> None:
+def test_a_forged_file_is_named_even_if_the_manifest_matches(home: Path, forgery: str) -> None:
     """The forger rewrites manifest.json, which lists the files, but not the attested chain."""
     change, named = FORGERIES[forgery]
     files = files_of(bundle(home, MONTH))
@@ -281,7 +281,7 @@ def test_a_month_without_invoices_verifies(tmp_path: Path) -> None:
 
 
 def forged(home: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
-    """The problems of a bundle whose invoice, events and hashes were all rewritten to fit."""
+    """The problems of a bundle whose invoice, events and hashes were all rewritten consistently."""
     files = files_of(bundle(home, "2026-10/tenants/team-a/INV-000001.zip"))
     event = json.loads(files["events/0000000001.json"])
     document = json.loads(files.pop(f"sealed/{event['body']['documents'][0]['sha256']}.json"))
@@ -307,7 +307,9 @@ def head_of(event: dict[str, Any]) -> bytes:
 
 
 def test_a_consistent_forgery_needs_every_number_to_fit(home: Path) -> None:
-    """Without a attested head a rewritten chain holds; its arithmetic still has to."""
+    """Without an attested head, a rewritten chain is accepted only if its amounts are
+    consistent.
+    """
     assert forged(home, lambda document: None) == []
     one_cent_more = forged(home, lambda d: d.update(total_billed_cost="99.99"))
     assert any("cents" in problem for problem in one_cent_more)
@@ -347,14 +349,14 @@ EVENT = "events/000000000{}.json"
 
 
 def rewritten(home: Path, change: Callable[[dict[str, bytes]], None]) -> list[str]:
-    """The problems of a month's bundle whose listing was made to fit a change."""
+    """The problems of a month's bundle whose listing was rewritten to match a change."""
     files = files_of(bundle(home, "2026-11/2026-11.zip"))
     assert EVENT.format(4) in files
     change(files)
     return verify(write_bundle("2026-11", files)).problems
 
 
-def test_an_event_cannot_be_edited_moved_or_taken_out(home: Path) -> None:
+def test_an_edited_moved_or_removed_event_is_found(home: Path) -> None:
     def edit(files: dict[str, bytes]) -> None:
         event = json.loads(files[EVENT.format(2)])
         event["recorded_by"] = "mallory"
@@ -418,7 +420,7 @@ def test_a_rewritten_chain_is_found_by_the_attested_head(home: Path) -> None:
         '{"sequence": null, "sha256": ""}',
     ],
 )
-def test_what_is_no_head_sources_nothing(home: Path, head: str) -> None:
+def test_an_invalid_head_attests_nothing(home: Path, head: str) -> None:
     body = bundle(home, "2026-10/tenants/team-a/INV-000001.zip")
     report = verify(body, head.encode())
     assert not report.passed
@@ -426,10 +428,8 @@ def test_what_is_no_head_sources_nothing(home: Path, head: str) -> None:
     assert problem.startswith("events up to the attested head: ")
 
 
-def test_a_record_made_anew_is_whole_and_not_the_one_that_was_attested(
-    home: Path, tmp_path: Path
-) -> None:
-    """As an insider would who can write everything: the same month again, at half the price."""
+def test_a_rewritten_record_differs_from_the_attested_head(home: Path, tmp_path: Path) -> None:
+    """An insider with write access closes the same month again at half the price."""
     halved = [f",A100-40,whole,EUR,1.8,2026-01-01,,{SIGNED},"]
     pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30:01"))]
     insider = World(tmp_path / "home", pods=pods, rates=halved)
@@ -442,8 +442,8 @@ def test_a_record_made_anew_is_whole_and_not_the_one_that_was_attested(
     assert "is not the one that was attested" in problem
 
 
-def test_no_seal_needs_a_key_that_could_be_lost_or_leaked(home: Path, tmp_path: Path) -> None:
-    """Every seal is a hash that anybody can make again; who wrote it, a attested head shows."""
+def test_verification_needs_no_key(home: Path, tmp_path: Path) -> None:
+    """Every seal is a hash that anyone can calculate; an attested head shows who wrote it."""
     path = home / "documents/2026-10/tenants/team-a/INV-000001.zip"
     command = [sys.executable, "-I", str(SOURCE), str(path), "--head"]
     ran = subprocess.run(
@@ -455,18 +455,18 @@ def test_no_seal_needs_a_key_that_could_be_lost_or_leaked(home: Path, tmp_path: 
         check=False,
     )
     assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "verified")
-    # The record by itself, where nothing else of its home is: no settings, no secret.
+    # A copy of the record alone, without settings or secrets of its home.
     alone = Record(open_store(shutil.copytree(home / "record", tmp_path / "record")))
     assert list(alone.verify()) == []
     assert alone.head() == Record(World(home).home.record_store()).head()
 
 
-def test_rounding_halves_goes_to_the_even_side() -> None:
+def test_halves_are_rounded_to_even() -> None:
     values = [Fraction(n, 2) for n in (-3, -1, 1, 3, 5)]
     assert [verifier.half_even(value) for value in values] == [-2, 0, 0, 2, 2]
 
 
 @pytest.mark.parametrize("text", ["1e3", "1_000", "1/3", "", "x", "0.0000000001"])
-def test_only_plain_amounts_are_read(text: str) -> None:
+def test_only_plain_amounts_are_parsed(text: str) -> None:
     with pytest.raises((ValueError, ZeroDivisionError)):
         verifier.nanos(text)

@@ -1,4 +1,4 @@
-"""Steps of budgets: hours calculated by hand, and a search through every hour."""
+"""Steps of budgets: hours calculated by hand, and a comparison with a search of every hour."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_an_actual_step_is_reached_at_the_end_of_its_hour() -> None:
     assert found["forecast 100"] is None  # five hours are too few for a forecast
 
 
-def test_a_step_is_the_next_nano_where_the_percentage_is_none() -> None:
+def test_a_step_between_two_nanos_is_the_next_nano() -> None:
     assert threshold_nanos(101, 75) == 76
     assert reached(101, costs(75))["actual 75"] is None
     assert reached(101, costs(75, 1))["actual 75"] == START + 2 * HOUR
 
 
-def test_any_cost_reaches_a_budget_of_nothing() -> None:
+def test_any_cost_reaches_a_budget_of_zero() -> None:
     assert reached(0, costs(0, 0))["actual 100"] is None
     assert reached(0, costs(0, 1))["actual 100"] == START + 2 * HOUR
 
@@ -68,8 +68,8 @@ def test_a_forecast_step_needs_three_days_and_a_tenth_of_the_month() -> None:
     assert reached(1, costs(*[1] * 75))["forecast 100"] == START + 75 * HOUR
 
 
-def test_a_forecast_step_is_reached_since_the_forecast_has_been_that_high() -> None:
-    """Two per hour for 100 hours is a forecast of 1488; then nothing is used any more."""
+def test_a_forecast_step_is_reached_when_the_forecast_reached_it() -> None:
+    """Two per hour for 100 hours are a forecast of 1488; then nothing more is used."""
     hourly = costs(*[2] * 100)
     assert hourly.forecast_nanos() == 2 * 744
     assert reached(1400, hourly)["forecast 100"] == START + 75 * HOUR
@@ -83,10 +83,10 @@ def test_a_forecast_step_is_reached_since_the_forecast_has_been_that_high() -> N
     assert again.forecast_nanos(count) >= 1400 > again.forecast_nanos(count - 1)
 
 
-def test_the_amount_is_spent_at_the_pace_of_the_last_days() -> None:
+def test_the_budget_is_spent_at_the_rate_of_the_last_days() -> None:
     hourly = costs(*[1] * 48)  # one an hour
     assert hourly.spent_at(100) == START + 100 * HOUR
-    assert hourly.spent_at(40) == START + 40 * HOUR  # when it was spent
+    assert hourly.spent_at(40) == START + 40 * HOUR  # the hour in which it was spent
     assert hourly.spent_at(10_000) is None
     assert costs(0, 0).spent_at(1) is None
 
@@ -101,7 +101,7 @@ def test_a_version_changes_with_amount_steps_and_scope(other: dict[str, object])
 
 
 @given(st.lists(st.integers(0, 10**12), max_size=744), st.integers(0, 10**15))
-def test_steps_equal_a_search_through_every_hour(nanos: list[int], amount: int) -> None:
+def test_steps_equal_a_search_of_every_hour(nanos: list[int], amount: int) -> None:
     hourly = costs(*nanos)
     for kind, step, at in reached_steps(budget(amount), hourly):
         threshold = threshold_nanos(amount, step)

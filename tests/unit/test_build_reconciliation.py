@@ -1,7 +1,7 @@
-"""Two sources of one allocation: every row of the table, as situations a pencil can check.
+"""Both sources of one allocation: every reconciliation rule, in situations that are easy to check.
 
-Samples are taken every 30 s at 7, 37, 67 … seconds; both sources look at two hours. Each
-situation is a cluster of its own, and all are counted in one build.
+Samples are taken every 30 s at 7, 37, 67 … seconds; both sources cover two hours. Each situation is
+a separate cluster, and one build reconciles them all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OTHER_PRODUCT = {"node": "n1", "label_nvidia_com_gpu_product": "NVIDIA-H100-80GB
 
 
 def contradicted(name: str, *series: tuple[str, dict[str, str], str], **changes: Any) -> Cluster:
-    """A pod of samples alone, and other series from 900 to 2100 that contradict its own."""
+    """A pod with samples only, and other series from 900 to 2100 that contradict its own."""
     more = [(metric, labels, 900, 2100, value) for metric, labels, value in series]
     pod = Pod("p", 1000, 2000, **changes)
     return cluster(name, pod, series=more, with_journal=False)
@@ -241,7 +241,7 @@ def stretches(home: Home, cluster_id: str, state: str = "running") -> list[Stret
 
 EXPECTED: dict[str, list[Stretch]] = {
     "agreed": [("confirmed", "agree", 100, 5000, 0)],
-    # The sample at 1027 is lost: it was due then, and the next one is at 1057.
+    # The sample due at 1027 is lost; the next one is at 1057.
     "one_scrape_lost": [
         ("confirmed", "agree", 100, 1027, 0),
         ("lifecycle_only", "sample_gap", 1027, 1057, 0),
@@ -249,11 +249,11 @@ EXPECTED: dict[str, list[Stretch]] = {
     ],
     "too_short_to_be_sampled": [("lifecycle_only", "too_short", 1000, 1020, 0)],
     "starts_and_ends_in_one_second": [],
-    # The interval of 30 s, the scrape interval of 30 s and 15 s for the clocks: 75 s.
+    # The sampling interval of 30 s, the scrape interval of 30 s and 15 s for the clocks: 75 s.
     "just_short_enough": [("lifecycle_only", "too_short", 1000, 1075, 0)],
     "a_second_too_long": [("disputed", "absent", 1000, 1076, 0)],
     "absent_without_a_hole": [("disputed", "absent", 1000, 3000, 0)],
-    # The last sample before is at 877, so the gap begins when 907 was due.
+    # The last sample before it is at 877, so the gap begins at 907, when the next one was due.
     "absent_in_a_gap": [("lifecycle_only", "sample_gap", 1000, 3000, 0)],
     "samples_begin_late": [
         ("disputed", "absent", 1000, 1507, 0),
@@ -263,7 +263,7 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("confirmed", "agree", 1000, 1987, 0),
         ("disputed", "absent", 1987, 3000, 0),
     ],
-    # Requests go on until 2977: the pod has a gap, not an end.
+    # Requests continue until 2977: the pod has a gap and not an end.
     "phase_is_lost": [
         ("confirmed", "agree", 1000, 1987, 0),
         ("lifecycle_only", "sample_gap", 1987, 3000, 0),
@@ -279,19 +279,20 @@ EXPECTED: dict[str, list[Stretch]] = {
     "a_sample_within_the_clocks": [("confirmed", "agree", 1000, 3000, 0)],
     "requests_linger": [("confirmed", "agree", 1000, 3000, 0)],
     "journal_gap_inside_a_life": [("confirmed", "agree", 100, 5000, 0)],
-    # The watch vouches until 2000, samples until 2497; without it at 2527.
+    # The watch covers the time until 2000, samples until 2497; the first one without the pod is at
+    # 2527.
     "end_lost_samples_go_on": [
         ("confirmed", "agree", 100, 2000, 0),
         ("samples_only", "journal_gap", 2000, 2497, 31),
     ],
-    # Watched again, the journal would have known of it.
+    # A journal that watches again would have recorded it.
     "end_lost_samples_outlast_the_gap": [
         ("confirmed", "agree", 100, 2000, 0),
         ("samples_only", "journal_gap", 2000, 3000, 0),
         ("disputed", "outside_lifecycle", 3000, 3997, 0),
     ],
-    # It started at 2100, after the sample at 2077 without it, and was
-    # restarted at 2600, which is the start that the journal was told at 3000.
+    # It started at 2100, after the sample at 2077 without it, and restarted at 2600: the start that
+    # the journal recorded at 3000.
     "start_lost_and_restarted_in_a_gap": [
         ("samples_only", "journal_gap", 2100, 2600, 23),
         ("confirmed", "agree", 2600, 5000, 0),
@@ -302,7 +303,7 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("confirmed", "agree", 100, 2000, 0),
         ("missing", "end_unknown", 2000, 2000, 1000),
     ],
-    # It lived at 2000, and the sample of 2017 does not show it.
+    # It ran at 2000, and the sample at 2017 does not show it.
     "end_lost_between_two_samples": [
         ("confirmed", "agree", 100, 2000, 0),
         ("samples_only", "journal_gap", 2000, 2000, 1987 + 31 - 2000),
@@ -328,16 +329,16 @@ EXPECTED: dict[str, list[Stretch]] = {
     "never_started": [],
     "held_first": [("confirmed", "agree", 1000, 2500, 0)],
     "name_used_again": [("confirmed", "agree", 100, 2000, 0)],
-    # The sample before 1027 is of 997, and the one after 1987 of 2017.
+    # The sample before 1027 is at 997, and the one after 1987 at 2017.
     "samples_alone": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
     "samples_alone_restarted": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
     # The next sentinel after the gap is at 2317.
     "samples_alone_end_in_a_hole": [
         ("samples_only", "journal_not_expected", 1000, 1957, 3 + 2318 - 1957)
     ],
-    # Alive at both edges of what is measured: the first sample is due 7 s after the edge.
+    # It runs at both edges of the window; the first sample is due 7 s after the edge.
     "samples_alone_at_both_edges": [("samples_only", "journal_not_expected", 0, 7177, 23)],
-    # Requests from 1027 to 1987, phases from 1057 to 2017: each may be the one that is right.
+    # Requests from 1027 to 1987, phases from 1057 to 2017: either may be right.
     "phases_come_a_scrape_late": [
         ("samples_only", "journal_not_expected", 1057, 1987, (1057 - 997) + (2048 - 1987))
     ],
@@ -345,7 +346,7 @@ EXPECTED: dict[str, list[Stretch]] = {
 }
 
 
-def test_many_ends_at_one_scrape_are_a_hole_until_asked_twice(home: Home) -> None:
+def test_many_ends_at_one_scrape_are_a_gap_until_a_second_query(home: Home) -> None:
     with connected(home.warehouse_path, read_only=True) as connection:
         rows = connection.execute(
             "select method, method_reason, sum(lifecycle_seconds)::bigint "
@@ -356,18 +357,18 @@ def test_many_ends_at_one_scrape_are_a_hole_until_asked_twice(home: Home) -> Non
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_stretch_has_its_method(home: Home, name: str) -> None:
+def test_every_interval_has_its_method(home: Home, name: str) -> None:
     assert stretches(home, name) == EXPECTED[name]
 
 
-def test_all_situations_are_expected() -> None:
+def test_every_situation_has_an_expected_result() -> None:
     assert {c.cluster_id for c in [*BOTH, *SAMPLES_ONLY, *LIFECYCLE_ONLY]} == {
         *EXPECTED,
         "many_end_at_one_scrape",
     }
 
 
-def test_what_the_api_said_twice_otherwise_is_told_and_changes_nothing(home: Home) -> None:
+def test_a_contradiction_of_the_api_is_listed_and_changes_nothing(home: Home) -> None:
     with connected(home.warehouse_path, read_only=True) as connection:
         rows = connection.execute(
             "select cluster_id, epoch_us(observed_at) // 1000000, object_uid, contradiction "
@@ -376,7 +377,7 @@ def test_what_the_api_said_twice_otherwise_is_told_and_changes_nothing(home: Hom
     assert rows == [("agreed", epoch(3000), "uid-p", "absent_then_seen")]
 
 
-def test_contradicting_evidence_is_told_with_both_statements(home: Home) -> None:
+def test_contradictions_show_both_values(home: Home) -> None:
     with connected(home.warehouse_path, read_only=True) as connection:
         rows = connection.execute(
             "select cluster_id, source, contradiction, before_value, after_value "
@@ -412,7 +413,7 @@ def test_contradicting_evidence_is_told_with_both_statements(home: Home) -> None
     ]
 
 
-def test_contradicting_evidence_bills_nothing_by_samples_alone_until_somebody_signs(
+def test_contradicted_samples_alone_bill_nothing_until_accepted(
     home: Home,
 ) -> None:
     for one in CONTRADICTED:
@@ -426,12 +427,12 @@ def test_contradicting_evidence_bills_nothing_by_samples_alone_until_somebody_si
     )
 
 
-def test_holding_comes_before_running(home: Home) -> None:
+def test_held_precedes_running(home: Home) -> None:
     assert stretches(home, "held_first", "held") == [("lifecycle_only", "held", 900, 1000, 0)]
     assert stretches(home, "start_lost_and_restarted_in_a_gap", "held") == [
         ("lifecycle_only", "held", 1900, 2100, 0)
     ]
-    # From 817 on it is disputed whether it runs.
+    # From 817 on the sources disagree whether it runs.
     assert stretches(home, "samples_before_the_start", "held") == [
         ("lifecycle_only", "held", 500, 817, 0)
     ]
@@ -450,12 +451,12 @@ def counted(home: Home, cluster_id: str, reason: str) -> tuple[Any, ...] | None:
         return row
 
 
-def test_a_dispute_counts_the_lifecycle_until_somebody_signs(home: Home) -> None:
+def test_a_disagreement_counts_the_lifecycle_until_accepted(home: Home) -> None:
     assert counted(home, "samples_end_early", "absent") == ("", 1013, 1013, 1013, 0)
     assert counted(home, "unknown_to_the_journal", "unknown_uid") == ("", 0, 0, 0, 987)
 
 
-def test_a_signed_dispute_is_billed_as_signed(home: Home) -> None:
+def test_an_accepted_disagreement_is_billed_as_decided(home: Home) -> None:
     assert counted(home, "samples_before_the_start", "outside_lifecycle") == (
         "bill_samples",
         183,

@@ -1,6 +1,6 @@
-"""Devices of vendors whose products nobody named: both sources agree on them, and a close waits.
+"""Both sources agree on devices of vendors without a product decision, and the close is blocked.
 
-Put here: such devices from the evidence of both sources to what is found.
+Put here: such devices from the evidence of both sources to the findings.
 Not here: which names are devices (`test_devices_of_both_sources`).
 """
 
@@ -25,10 +25,10 @@ PODS = [
 ]
 
 
-def test_both_sources_agree_on_them_and_the_close_waits_for_their_product(
+def test_unknown_devices_agree_and_block_the_close(
     tmp_path: Path,
 ) -> None:
-    """Four for 4900 s, and two for 2000 s; a network card is nobody's business here."""
+    """Four for 4900 s, and two for 2000 s; a network card is not counted."""
     home = Home.create(tmp_path / "home")
     nodes = [Node(labels={-HOUR: {"kubernetes.io/hostname": "n1"}}, capacity={-HOUR: OFFERED})]
     cluster = Cluster("c1", PODS, nodes)

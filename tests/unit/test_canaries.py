@@ -1,7 +1,7 @@
-"""No command says, keeps or packs a secret, whatever the servers repeat of it.
+"""No command prints, stores or packs a secret, even if a server repeats it.
 
-Put here: the installed command line, from start to end, with a secret in every place for one.
-Not here: each way in which an answer may repeat a token (`test_landing_secrets`,
+Put here: the installed command line, with a secret in every place that can hold one.
+Not here: each way in which a response may repeat a token (`test_landing_secrets`,
 `test_collector_secrets`).
 """
 
@@ -50,7 +50,9 @@ COMMANDS = (
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Repeats the caller's token: in errors, warnings, labels and pages, one after another."""
+    """A server that repeats the token of its client in errors, warnings, labels and pages
+    in turn.
+    """
 
     count = 0
 
@@ -92,7 +94,9 @@ def echo() -> Iterator[str]:
 
 
 def forms(secret: str) -> set[bytes]:
-    """As a server, an address or a log may spell a secret; base64 at each of its three offsets."""
+    """The spellings of a secret in responses, URLs and logs; base64 at each of its three
+    offsets.
+    """
     found = {secret.encode(), quote(secret, safe="").encode(), quote(secret).encode()}
     found |= {json.dumps(secret)[1:-1].encode()}
     for before in range(3):
@@ -106,7 +110,7 @@ def places_of_secrets(name: str, body: bytes) -> list[tuple[str, bytes]]:
 
 
 def every_byte(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file, and what is packed in it."""
+    """Every file, and the contents of archives."""
     for path in folder.rglob("*"):
         if path.is_file():
             body = path.read_bytes()
@@ -118,7 +122,7 @@ def every_byte(folder: Path) -> Iterator[tuple[str, bytes]]:
                     yield from ((f"{path}/{n}", archive.read(n)) for n in archive.namelist())
 
 
-def test_no_command_says_keeps_or_packs_a_secret(tmp_path: Path, echo: str) -> None:
+def test_no_command_prints_stores_or_packs_a_secret(tmp_path: Path, echo: str) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN)
     config = (
@@ -145,7 +149,7 @@ def test_no_command_says_keeps_or_packs_a_secret(tmp_path: Path, echo: str) -> N
         ended[arguments] = ran.returncode
         assert b"Traceback" not in said, said.decode()
         assert places_of_secrets(" ".join(arguments), said) == []
-    assert Echo.count > 10  # the token was sent, and repeated
+    assert Echo.count > 10  # the token was sent and repeated
     assert ended["support-bundle", "--to", "bundle.zip"] == 0, ended
     assert ended["doctor",] != 0
     assert ended["landing", "verify"] == 0

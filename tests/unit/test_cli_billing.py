@@ -1,4 +1,4 @@
-"""The commands about documents, as a person types them: compared, voided, restored, looked at."""
+"""The commands about documents: compare, void, restore and show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(command: object, *arguments: str, home: Path) -> Result:
 
 
 def write_as_counted(world: World) -> None:
-    """These facts are what was counted: what nobody noted is counted again before it is read."""
+    """Note these facts as current: facts without a note are counted again before they are read."""
     with connected(world.write().warehouse_path, read_only=True) as connection:
         found = period_sha256(connection, world.period.name)
     assert find_again(world.home, world.period.name, found)
@@ -54,7 +54,7 @@ def test_compare_shows_each_rule_with_its_difference(world: World) -> None:
     }
 
 
-def test_a_void_says_its_number_and_a_second_one_is_refused(world: World) -> None:
+def test_void_prints_its_number_and_a_second_one_is_refused(world: World) -> None:
     world.write()
     closed(world)
     ran = run(void, "INV-000001", "--reason", "another party", home=world.path)
@@ -66,7 +66,7 @@ def test_a_void_says_its_number_and_a_second_one_is_refused(world: World) -> Non
     }
     again = run(void, "INV-000001", "--reason", "once more", home=world.path)
     assert type(again.exception).__name__ == "CannotBeVoided"
-    # The close of its month renders it again, to the same bytes.
+    # A second close of its month renders it again, to the same bytes.
     files = {path: path.read_bytes() for path in (folder / "tenants" / "team-a").iterdir()}
     november = World(world.path, period=BillingPeriod("2026-11"))
     november.write()
@@ -74,7 +74,7 @@ def test_a_void_says_its_number_and_a_second_one_is_refused(world: World) -> Non
     assert {path: path.read_bytes() for path in files} == files
 
 
-def test_documents_are_listed_with_what_they_are_and_came_to(world: World) -> None:
+def test_documents_are_listed_with_kind_and_amount(world: World) -> None:
     world.write()
     closed(world)
     run(void, "INV-000001", "--reason", "another party", home=world.path)
@@ -92,7 +92,7 @@ def test_documents_are_listed_with_what_they_are_and_came_to(world: World) -> No
     assert (second["document"], second["status"], second["billed"]) == ("void", "Issued", "-5.40")
 
 
-def test_a_look_shows_what_changed_since_the_last_one(
+def test_a_dry_run_shows_changes_since_the_last_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = []

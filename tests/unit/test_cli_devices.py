@@ -1,4 +1,4 @@
-"""`gpu-ledger gpu` and `gpu-ledger mig`, as a person or a script calls them."""
+"""`gpu-ledger gpu` and `gpu-ledger mig`, as a user or a script calls them."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_layouts_as_a_table_and_as_csv(capsys: pytest.CaptureFixture[str]) -> No
         (("mig", "layouts", A100, "--profiles", "1g.10gb,5g.20gb"), "VALUE-001"),
     ],
 )
-def test_a_question_about_nothing_is_wrong_use(
+def test_an_empty_query_is_wrong_use(
     arguments: tuple[str, ...], code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*arguments) == 2
     assert capsys.readouterr().err.startswith(code)
 
 
-def test_checking_a_file_says_what_fits_where_and_what_stays_unsold(
+def test_mig_check_shows_the_fitting_cards_and_the_unsold_shares(
     mig_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("mig", "check", str(mig_file), "--product", A100, "-o", "json") == 1
@@ -126,7 +126,7 @@ def test_without_a_product_the_filter_or_the_profiles_choose_the_cards(
     assert [row["card"] for row in rows if row["config"] == "quiet"] == ["any card", "any MIG card"]
 
 
-def test_a_file_that_fits_is_fine(mig_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_fits_exits_with_0(mig_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("mig", "check", str(mig_file), "--config", "pair") == 0
     assert "3g.20gb@4:4" in capsys.readouterr().out
 
@@ -154,7 +154,7 @@ def test_a_file_that_mig_parted_refuses_is_wrong_use(
     assert run("mig", "check", str(tmp_path / "missing.yaml")) == 2
 
 
-def test_classify_says_class_share_and_weights(capsys: pytest.CaptureFixture[str]) -> None:
+def test_classify_prints_class_share_and_weights(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("gpu", "classify", "nvidia.com/mig-3g.20gb", *LABEL, "-o", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["gpu_class"] == "A100-40GB"
@@ -166,7 +166,7 @@ def test_classify_says_class_share_and_weights(capsys: pytest.CaptureFixture[str
     assert "A100-40GB" in capsys.readouterr().out
 
 
-def test_classify_says_that_nobody_can_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_classify_reports_an_unknown_product(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("gpu", "classify", "nvidia.com/gpu") == 1
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -175,7 +175,7 @@ def test_classify_says_that_nobody_can_say(capsys: pytest.CaptureFixture[str]) -
     assert run("gpu", "classify", "nvidia.com/gpu", "--label", "nonsense") == 2
 
 
-def test_a_row_of_ones_own_extends_what_the_commands_know(
+def test_a_local_row_extends_the_known_products(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "products.csv"

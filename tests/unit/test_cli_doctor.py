@@ -1,7 +1,7 @@
-"""The doctor on a served fleet: nothing wrong with a whole one, a line for what is missing.
+"""The doctor on a served fleet: no problem on a whole one, a line for each missing part.
 
 Put here: from a home to rows, over HTTP.
-Not here: each disease of a server (`test_thanos_probe`, `test_kubernetes_probe`).
+Not here: each problem of a server (`test_thanos_probe`, `test_kubernetes_probe`).
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def silent(done: int, total: int, what: str) -> None:
 def wrong(opened: OpenHome) -> dict[tuple[str, str], Row]:
     rows = examined(opened, measured_now(opened), silent)
     found = {(row["source"], row["check"]): row for row in rows if not row["fine"]}
-    # What serves the fake API dates its answers by the machine, not by the driven clock.
+    # The server of the fake API dates its responses by the machine, not by the driven clock.
     return {key: row for key, row in found.items() if key != ("kubernetes", "clocks agree")}
 
 
-def test_a_whole_fleet_lacks_only_a_past_and_a_collector(tmp_path: Path) -> None:
+def test_a_new_fleet_lacks_only_history_and_a_collector(tmp_path: Path) -> None:
     with home(tmp_path) as opened:
-        # The fleet is three hours old, and nobody collects it.
+        # The fleet is three hours old and has no collector.
         assert set(wrong(opened)) == {
             ("thanos", "raw samples, 35 days"),
             ("kubernetes", "journal is written"),
@@ -77,7 +77,7 @@ def test_a_whole_fleet_lacks_only_a_past_and_a_collector(tmp_path: Path) -> None
 
 
 def test_evidence_is_as_fresh_as_its_dbt_source_declares(tmp_path: Path) -> None:
-    """By the dbt source: samples are wrong when the newest whole hour ended 31 hours ago."""
+    """By the dbt source: samples are too old if the newest whole hour ended 31 hours ago."""
     with home(tmp_path) as opened:
         hours = Interval(NOW.replace(hour=0, minute=0), NOW.replace(hour=2, minute=0))
         steps.pull(opened, hours, sources=[Source.THANOS])
@@ -103,7 +103,7 @@ def test_a_metric_that_is_not_collected_is_a_line_with_its_remedy(tmp_path: Path
         assert "--from-acm" in found["thanos", "kube_pod_status_phase"]["remedy"]
 
 
-def test_a_source_that_cannot_be_asked_is_a_line_and_the_others_are_still_looked_at(
+def test_an_unreachable_source_is_a_line_and_the_others_are_checked(
     tmp_path: Path,
 ) -> None:
     with home(tmp_path) as opened:
@@ -117,7 +117,7 @@ def test_a_source_that_cannot_be_asked_is_a_line_and_the_others_are_still_looked
         assert "/nowhere/ca.crt" in found["kubernetes", "can be queried"]["seen"]
 
 
-def test_only_clusters_that_are_measured_now_are_looked_at(tmp_path: Path) -> None:
+def test_only_currently_measured_clusters_are_checked(tmp_path: Path) -> None:
     with home(tmp_path) as opened:
         cluster_id = opened.decisions.clusters[0].cluster_id
         assert [row.cluster_id for row in measured_now(opened)] == [cluster_id]

@@ -1,7 +1,7 @@
-"""Commands that do something say to machines what they did, as the schemas promise.
+"""JSON output of commands that change something, compared with their schemas.
 
-Put here: what was done, in JSON and as a row of CSV.
-Not here: commands that answer questions (`test_cli_json`, `scenarios/test_thin_line`).
+Put here: results of such commands, in JSON and as a row of CSV.
+Not here: commands that only read (`test_cli_json`, `scenarios/test_thin_line`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FOR_PEOPLE = [
     "up",
     "completion",
 ]
-"""They print a file as it is, or go on until they are ended."""
+"""They print a file unchanged, or run until they are stopped."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def world(tmp_path: Path) -> World:
 
 
 def printed(command: str, *arguments: object) -> Any:
-    """What it prints as JSON, after a comparison with its schema."""
+    """The parsed JSON of the command, after a comparison with its schema."""
     words = [*command.split(), *map(str, arguments), "--json"]
     ran = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
@@ -53,7 +53,7 @@ def printed(command: str, *arguments: object) -> Any:
     return json.loads(ran.stdout)
 
 
-def test_commands_without_json_are_those_that_have_nothing_to_tell() -> None:
+def test_commands_without_json_are_those_without_a_result() -> None:
     context = click.Context(cli)
     found = {name: cli.get_command(context, name) for name in COMMANDS}
     leaves = [leaf for name, one in found.items() for leaf in leaves_of(name, one)]
@@ -68,14 +68,14 @@ def leaves_of(name: str, command: click.Command | None) -> list[str]:
     ]
 
 
-def test_short_forms_are_the_long_ones() -> None:
+def test_short_options_equal_the_long_ones() -> None:
     listed = [["fake", "list", *form] for form in (("-o", "json"), ("--json",))]
     assert len({CliRunner().invoke(cli, words).stdout for words in listed}) == 1
     listed = [["fake", "list", *form] for form in (("-o", "csv"), ("--csv",))]
     assert len({CliRunner().invoke(cli, words).stdout for words in listed}) == 1
 
 
-def test_a_home_that_is_made_names_its_files_and_which_of_them_are_new(tmp_path: Path) -> None:
+def test_init_lists_its_files_and_marks_the_new_ones(tmp_path: Path) -> None:
     first = printed("init", tmp_path / "home")
     assert [row["file"] for row in first if row["file"].endswith(".toml")] == [
         str(tmp_path / "home" / "config.toml")
@@ -86,7 +86,7 @@ def test_a_home_that_is_made_names_its_files_and_which_of_them_are_new(tmp_path:
     assert [row["file"] for row in again] == [row["file"] for row in first]
 
 
-def test_samples_that_were_written_are_named_with_their_size(tmp_path: Path) -> None:
+def test_exported_samples_are_listed_with_their_size(tmp_path: Path) -> None:
     rows = printed("fake export", "thin_line", "--openmetrics", tmp_path, "--match", "up")
     assert rows
     assert {Path(row["file"]): row["bytes"] for row in rows} == {
@@ -94,7 +94,7 @@ def test_samples_that_were_written_are_named_with_their_size(tmp_path: Path) -> 
     }
 
 
-def test_a_signature_is_told_once_as_new(tmp_path: Path) -> None:
+def test_an_accepted_gap_is_new_only_once(tmp_path: Path) -> None:
     home = World(tmp_path / "home").home
     done = printed("accept-gap", *SIGNATURE, "--home", home.path)
     assert done["is_new"]
@@ -102,7 +102,7 @@ def test_a_signature_is_told_once_as_new(tmp_path: Path) -> None:
     assert not printed("accept-gap", *SIGNATURE, "--home", home.path)["is_new"]
 
 
-def test_a_backup_and_what_is_made_of_it_are_told(world: World, tmp_path: Path) -> None:
+def test_backup_and_restore_report_their_result(world: World, tmp_path: Path) -> None:
     world.write()
     closed(world)
     backup = tmp_path / "backup"
@@ -120,18 +120,18 @@ def test_a_backup_and_what_is_made_of_it_are_told(world: World, tmp_path: Path) 
     assert printed("restore", *words)["may_be_written"]
 
 
-def test_evidence_that_is_decoded_again_is_counted(tmp_path: Path) -> None:
+def test_repaired_evidence_is_counted(tmp_path: Path) -> None:
     home = World(tmp_path / "home").home
     assert printed("rebuild", "--home", home.path) == {"attempts": 0}
 
 
-def test_a_bundle_names_its_file_and_size(world: World, tmp_path: Path) -> None:
+def test_a_bundle_has_its_file_and_size(world: World, tmp_path: Path) -> None:
     place = tmp_path / "bundle.zip"
     done = printed("support-bundle", "--to", place, "--home", world.write().path)
     assert done == {"file": str(place), "bytes": len(place.read_bytes())}
 
 
-def test_the_page_of_a_code_is_text_in_json() -> None:
+def test_the_explanation_of_a_code_is_text_in_json() -> None:
     done = printed("explain", "gap-001")
     assert done["code"] == "GAP-001"
     assert done["page"].startswith("# GAP-001: hour_not_measured\n")
@@ -139,7 +139,7 @@ def test_the_page_of_a_code_is_text_in_json() -> None:
     assert for_people.stdout == done["page"]
 
 
-def test_what_was_done_is_a_row_of_csv(tmp_path: Path) -> None:
+def test_the_result_is_one_row_of_csv(tmp_path: Path) -> None:
     home = World(tmp_path / "home").home
     ran = CliRunner().invoke(cli, ["rebuild", "--home", str(home.path), "--csv"])
     assert list(csv.DictReader(io.StringIO(ran.stdout))) == [{"attempts": "0"}]

@@ -1,4 +1,4 @@
-"""The fake commands as processes: what they print, and how they end."""
+"""The `fake` commands as processes: their output and their exit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_library_is_listed_with_its_stories() -> None:
+def test_list_shows_the_library_with_descriptions() -> None:
     rows = json.loads(run("list", "-o", "json").stdout)
     names = [row["scenario"] for row in rows]
     assert names == sorted(names)
@@ -47,7 +47,7 @@ def test_a_scenario_is_checked_and_shown() -> None:
         assert run("check", "demo", "--show", part, "-o", "json").returncode == 0
 
 
-def test_what_is_hardly_meant_is_warned_of_and_the_fleet_is_shown(tmp_path: Path) -> None:
+def test_suspicious_values_are_warned_of_and_the_fleet_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         library_text("thin_line")
@@ -72,7 +72,7 @@ def test_a_bad_file_ends_with_2_and_its_lines(tmp_path: Path) -> None:
     assert "line 4: unknown key `cluster` (did you mean `clusters`?)" in ran.stderr
 
 
-def test_a_file_that_is_no_text_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused_with_its_line(tmp_path: Path) -> None:
     for name in ("mine.yaml", "mine.csv"):
         path = tmp_path / name
         path.write_bytes(b"name: mine\nstory: caf\xe9\n")
@@ -105,7 +105,7 @@ def test_a_shipped_scenario_can_be_copied_and_changed(tmp_path: Path) -> None:
     assert run("show", "nothing").returncode == 2
 
 
-def test_samples_are_exported_a_day_a_file(tmp_path: Path) -> None:
+def test_samples_are_exported_to_one_file_per_day(tmp_path: Path) -> None:
     ran = run(
         "export",
         "thin_line",
@@ -151,7 +151,7 @@ def stop(process: subprocess.Popen[str]) -> None:
     process.wait(60)
 
 
-def test_a_served_fleet_answers_and_stops() -> None:
+def test_a_served_fleet_responds_and_stops() -> None:
     process, addresses = serving("thin_line", "--at", "2026-10-01T02:00:00Z")
     try:
         urls = {row["what"]: row["url"] for row in addresses}
@@ -166,7 +166,7 @@ def test_a_served_fleet_answers_and_stops() -> None:
     assert process.returncode == 130
 
 
-def test_a_changed_file_is_taken_over_and_a_bad_one_refused(tmp_path: Path) -> None:
+def test_a_changed_file_is_loaded_and_an_invalid_one_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     text = run("show", "thin_line").stdout
     path.write_text(text)

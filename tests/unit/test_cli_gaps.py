@@ -1,4 +1,4 @@
-"""Gaps as they are listed, and signing for one: one row more, or nothing changed."""
+"""The list of gaps, and accepting one: one new row, or no change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def home_with_a_cluster(folder: Path) -> Home:
     return home
 
 
-def test_a_signature_is_one_row_that_reads_back(tmp_path: Path) -> None:
+def test_accepting_a_gap_writes_one_valid_row(tmp_path: Path) -> None:
     home = home_with_a_cluster(tmp_path)
     ran = CliRunner().invoke(accept_gap, [*SIGNATURE, "--home", str(tmp_path)])
     assert ran.exit_code == 0, ran.output
@@ -43,7 +43,7 @@ def test_a_signature_is_one_row_that_reads_back(tmp_path: Path) -> None:
     assert gap.interval.seconds == 7200
 
 
-def test_signing_the_same_again_changes_nothing(tmp_path: Path) -> None:
+def test_accepting_the_same_gap_again_changes_nothing(tmp_path: Path) -> None:
     home = home_with_a_cluster(tmp_path)
     CliRunner().invoke(accept_gap, [*SIGNATURE, "--home", str(tmp_path)])
     before = (home.decisions / "accepted_gaps.csv").read_bytes()
@@ -52,7 +52,7 @@ def test_signing_the_same_again_changes_nothing(tmp_path: Path) -> None:
     assert (home.decisions / "accepted_gaps.csv").read_bytes() == before
 
 
-def test_signing_the_same_hours_otherwise_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_accepting_the_same_hours_differently_is_refused(tmp_path: Path) -> None:
     home = home_with_a_cluster(tmp_path)
     CliRunner().invoke(accept_gap, [*SIGNATURE, "--home", str(tmp_path)])
     before = (home.decisions / "accepted_gaps.csv").read_bytes()
@@ -62,7 +62,7 @@ def test_signing_the_same_hours_otherwise_is_refused_and_changes_nothing(tmp_pat
     assert (home.decisions / "accepted_gaps.csv").read_bytes() == before
 
 
-def test_a_gap_of_an_unknown_cluster_cannot_be_signed(tmp_path: Path) -> None:
+def test_a_gap_of_an_unknown_cluster_cannot_be_accepted(tmp_path: Path) -> None:
     home = home_with_a_cluster(tmp_path)
     wrong = ["c-2" if word == "c-1" else word for word in SIGNATURE]
     ran = CliRunner().invoke(accept_gap, [*wrong, "--home", str(tmp_path)])
@@ -70,7 +70,7 @@ def test_a_gap_of_an_unknown_cluster_cannot_be_signed(tmp_path: Path) -> None:
     assert not (home.decisions / "accepted_gaps.csv").exists()
 
 
-def test_a_gap_names_its_time_cause_tenants_pods_money_and_what_repairs_it(tmp_path: Path) -> None:
+def test_a_gap_shows_time_cause_tenants_pods_amount_and_remedy(tmp_path: Path) -> None:
     world = World(tmp_path / "home")
     world.pods = [
         Pod("team-a", "before", at("20 09:10"), at("20 10:20")),

@@ -1,7 +1,7 @@
-"""`gpu-ledger hours`: what is expected of a period, and every attempt about it.
+"""`gpu-ledger hours`: the expected hours of a period, and every attempt for them.
 
-Put here: a home with attempts written by hand, and what the command says of them.
-Not here: which hours are owed (`test_hours`).
+Put here: a home with attempts written by hand, and the output of the command.
+Not here: which hours are due (`test_hours`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ raw_retention_days = 10
 [clusters.c-1]
 thanos = "hub"
 """
-NOW = "2026-10-31T22:30:00Z"  # the fifth hour goes on, the sixth has not begun
+NOW = "2026-10-31T22:30:00Z"  # the fifth hour is not over, the sixth has not begun
 Counts = Mapping[str, tuple[int, int]]
 
 
@@ -58,7 +58,7 @@ def land(
     facts: Mapping[str, int] | None = None,
     after: timedelta = timedelta(minutes=15),
 ) -> None:
-    """An attempt about one hour of the day, counted from the first."""
+    """Land an attempt for one hour of the day, counted from the first."""
     hour = DAY + number * HOUR
     by_metric = counts or {}
     series, samples = (sum(pair[n] for pair in by_metric.values()) for n in (0, 1))
@@ -86,7 +86,7 @@ def rows(home: Home, *arguments: str, now: str = NOW) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_is_not_due_yet_is_counted_and_not_listed(home: Home) -> None:
+def test_hours_that_are_not_due_are_counted_and_not_listed(home: Home) -> None:
     land(home, 0)
     assert [row["hour"][11:13] for row in rows(home)] == ["19", "20", "21"]
     assert {row["outcome"] for row in rows(home)} == {"never queried"}
@@ -94,7 +94,7 @@ def test_what_is_not_due_yet_is_counted_and_not_listed(home: Home) -> None:
     assert [row["hour"][11:13] for row in rows(home, "--all")] == ["18", "19", "20", "21"]
 
 
-def test_an_ok_hour_that_lacks_something_of_its_pods_is_not_hidden(home: Home) -> None:
+def test_an_ok_hour_without_some_samples_of_its_pods_is_listed(home: Home) -> None:
     for number, facts in enumerate([{}, {INCOMPLETE_PODS: 20}, {"failed_scrapes": 1}, {}]):
         land(home, number, facts=facts)
     [row] = rows(home)
@@ -102,13 +102,13 @@ def test_an_ok_hour_that_lacks_something_of_its_pods_is_not_hidden(home: Home) -
     assert row["doubts"] == {INCOMPLETE_PODS: 20}
 
 
-def test_an_hour_repairs_for_as_long_as_its_own_store_keeps_raw_samples(home: Home) -> None:
+def test_an_hour_can_be_backfilled_while_its_store_keeps_raw_samples(home: Home) -> None:
     early, late = "2026-11-10T17:59:59Z", "2026-11-10T18:00:00Z"  # ten days after the first hour
     assert [row["can_be_backfilled"] for row in rows(home, now=early)] == [True] * 6
     assert [row["can_be_backfilled"] for row in rows(home, now=late)] == [False] + [True] * 5
 
 
-def test_every_attempt_has_a_row_with_what_is_used_and_what_changed(home: Home) -> None:
+def test_every_attempt_has_a_row_with_its_use_and_changes(home: Home) -> None:
     whole, more = {"up": (5, 600), "requests": (10, 1200)}, {"up": (5, 600), "requests": (11, 1320)}
     land(home, 0, Outcome.FAILED, reason="timed out")
     land(home, 0, counts=whole, after=HOUR)
@@ -139,14 +139,14 @@ def test_every_attempt_has_a_row_with_what_is_used_and_what_changed(home: Home) 
         assert word in table
 
 
-def test_answers_that_are_not_whole_are_used_together(home: Home) -> None:
+def test_incomplete_responses_are_used_together(home: Home) -> None:
     for outcome in (Outcome.WARNED, Outcome.FAILED, Outcome.DEGRADED, Outcome.REFUSED):
         land(home, 0, outcome)
     found = rows(home, "--attempts")
     assert [row["used"] for row in found] == [True, False, True, False]
 
 
-def test_only_the_hours_and_clusters_that_are_named_are_listed(home: Home) -> None:
+def test_only_the_selected_hours_and_clusters_are_listed(home: Home) -> None:
     for number in (0, 1):
         land(home, number, Outcome.FAILED)
     one = ("--only", "2026-10-31T19..2026-10-31T20")

@@ -1,7 +1,7 @@
-"""What `gpu-ledger init` writes for clusters and hubs, and that it changes nothing that is there.
+"""`gpu-ledger init` writes files for clusters and hubs, and changes no existing file.
 
-Put here: files by their names and what stands in them.
-Not here: what a server makes of them (`tests/servers`), each object (`test_acm`,
+Put here: the names and contents of the files.
+Not here: servers that apply them (`tests/servers`), each object (`test_acm`,
 `test_collector_manifests`).
 """
 
@@ -34,7 +34,7 @@ def objects(path: Path) -> dict[str, dict[str, Any]]:
     return {d["kind"]: d for d in yaml.safe_load_all(path.read_text(encoding="utf-8"))}
 
 
-def test_a_collector_is_written_with_the_cluster_and_the_bucket_that_were_named(
+def test_a_collector_is_written_with_its_cluster_and_bucket(
     tmp_path: Path,
 ) -> None:
     options = ("--journal", "s3://spool/prod", "--namespace", "metering", "--api-port", "443")
@@ -50,7 +50,7 @@ def test_a_collector_is_written_with_the_cluster_and_the_bucket_that_were_named(
     assert config["clusters"][CLUSTER_ID]["kubernetes"]["journal"] == "s3://spool/prod"
 
 
-def test_without_a_bucket_a_volume_is_claimed_and_no_credentials_are_mounted(
+def test_without_a_bucket_a_volume_is_claimed_and_no_secret_mounted(
     tmp_path: Path,
 ) -> None:
     written(tmp_path, "--collector", CLUSTER_ID)
@@ -61,14 +61,14 @@ def test_without_a_bucket_a_volume_is_claimed_and_no_credentials_are_mounted(
     assert container["image"].startswith("registry.example.com/gpu-ledger/collector:")
 
 
-def test_who_names_no_image_is_told_what_to_replace(tmp_path: Path) -> None:
+def test_without_an_image_the_remedy_names_the_placeholder(tmp_path: Path) -> None:
     said = written(tmp_path, "--collector", CLUSTER_ID)
     assert "No --image: replace registry.example.com/gpu-ledger/collector:" in said
     assert "No --image" not in written(tmp_path / "b", "--collector", CLUSTER_ID, "--image", "a/b")
     assert "No --image" not in written(tmp_path / "c")
 
 
-def test_the_endpoint_of_the_bucket_is_let_out_and_carries_no_password(tmp_path: Path) -> None:
+def test_the_bucket_endpoint_is_allowed_and_has_no_password(tmp_path: Path) -> None:
     options = ("--collector", CLUSTER_ID, "--journal", "s3://spool/prod")
     written(tmp_path, *options, "--journal-endpoint", "https://minio.storage.svc:9000")
     found = objects(tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml")
@@ -94,7 +94,7 @@ def test_the_endpoint_of_the_bucket_is_let_out_and_carries_no_password(tmp_path:
         (("--collector", CLUSTER_ID, "--managed-cluster", "prod-us"), "--from-acm"),
     ],
 )
-def test_an_option_about_what_is_not_written_is_refused_before_anything_is(
+def test_options_without_a_file_to_write_are_refused_first(
     tmp_path: Path, options: tuple[str, ...], wanting: str
 ) -> None:
     refused = CliRunner().invoke(init, [str(tmp_path / "home"), *options])
@@ -104,7 +104,7 @@ def test_an_option_about_what_is_not_written_is_refused_before_anything_is(
     assert not (tmp_path / "home").exists()
 
 
-def test_an_endpoint_of_the_environment_says_nothing_about_collectors(tmp_path: Path) -> None:
+def test_an_endpoint_of_the_environment_is_not_used_for_collectors(tmp_path: Path) -> None:
     endpoint = {"AWS_ENDPOINT_URL": "https://minio:9000"}
     ran = CliRunner().invoke(init, [str(tmp_path / "home")], env=endpoint)
     assert ran.exit_code == 0, ran.output
@@ -118,7 +118,7 @@ def test_a_bucket_with_a_password_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
-def test_a_hub_gets_its_list_its_reader_and_the_clusters_a_policy(tmp_path: Path) -> None:
+def test_a_hub_gets_its_allowlist_reader_and_cluster_policy(tmp_path: Path) -> None:
     written(tmp_path, "--from-acm", "--managed-cluster", "prod-us")
     decided = tmp_path / "decisions/clusters.csv"
     row = "c1,prod-eu,2026-10-01T00:00:00Z,,both,300,30,measured,A Person,2026-09-30\n"
@@ -133,7 +133,7 @@ def test_a_hub_gets_its_list_its_reader_and_the_clusters_a_policy(tmp_path: Path
     assert "ValidatingAdmissionPolicyBinding" in policy
 
 
-def test_the_pod_labels_of_the_home_are_forwarded_by_the_hub_and_kept_by_the_collector(
+def test_pod_labels_of_the_home_are_set_for_hub_and_collector(
     tmp_path: Path,
 ) -> None:
     written(tmp_path)
@@ -146,7 +146,7 @@ def test_the_pod_labels_of_the_home_are_forwarded_by_the_hub_and_kept_by_the_col
     assert config["ask"] == {"pod_labels": ["team", "x.io/cost"]}
 
 
-def test_a_manifest_that_was_changed_by_hand_stays_and_is_named(tmp_path: Path) -> None:
+def test_a_manually_changed_manifest_is_kept_and_named(tmp_path: Path) -> None:
     written(tmp_path, "--collector", CLUSTER_ID)
     path = tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml"
     path.write_text("mine\n", encoding="utf-8")
@@ -155,7 +155,7 @@ def test_a_manifest_that_was_changed_by_hand_stays_and_is_named(tmp_path: Path) 
     assert f"{path}: exists, unchanged" in output
 
 
-def test_a_mirror_has_every_image_of_the_manifests(tmp_path: Path) -> None:
+def test_a_mirror_lists_every_image_of_the_manifests(tmp_path: Path) -> None:
     written(tmp_path, "--mirror", "registry.example.com:5000/m/")
     listed = (tmp_path / "deploy/mirror/images.txt").read_text(encoding="utf-8")
     for component in components():

@@ -1,4 +1,4 @@
-"""What machines read is promised: every command with JSON has a schema, and prints what it says.
+"""Every command with JSON has a schema, and its output matches the schema.
 
 Put here: the catalogue, and the commands that need no home.
 Not here: the commands that need one (`scenarios/test_thin_line`).
@@ -38,8 +38,10 @@ def test_every_command_with_json_has_a_schema_and_every_schema_a_command() -> No
     assert sorted(schemas()) == sorted([*SHARED, *commands_with_json()])
 
 
-def test_the_page_of_json_is_what_the_schemas_say() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+def test_the_page_of_json_matches_the_schemas() -> None:
+    """To rewrite the page after an intended change, run GPU_LEDGER_WRITE_GOLDEN=1 pytest on this
+    file.
+    """
     page = json_page()
     assert page == written("reference/json-output.md", page)
 
@@ -55,14 +57,14 @@ def test_the_page_of_json_is_what_the_schemas_say() -> None:
         ("query", ("--list",)),
     ],
 )
-def test_what_is_printed_is_as_promised(command: str, arguments: tuple[str, ...]) -> None:
+def test_output_matches_its_schema(command: str, arguments: tuple[str, ...]) -> None:
     found = printed(*command.split(), *arguments)
     assert json.loads(found)
     assert differences(command, found) == []
 
 
 @pytest.mark.parametrize("product", [(), TWO_CARDS])
-def test_a_mig_file_that_fits_nowhere_is_as_promised(
+def test_a_mig_file_that_fits_nowhere_matches_its_schema(
     product: tuple[str, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "mig.yaml"
@@ -72,7 +74,7 @@ def test_a_mig_file_that_fits_nowhere_is_as_promised(
     assert differences("mig check", found) == []
 
 
-def test_the_tables_of_a_refresh_are_as_promised(
+def test_the_tables_of_a_refresh_match_their_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home.create(tmp_path / "home", "")
@@ -84,7 +86,7 @@ def test_the_tables_of_a_refresh_are_as_promised(
     assert differences("refresh", found) == []
 
 
-def test_a_wrong_decision_is_told_as_promised(tmp_path: Path) -> None:
+def test_an_invalid_decision_matches_its_schema(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home", "")
     (home.decisions / "rates.csv").write_text("no,such,columns\n")
     found = printed("decisions", "check", "--home", str(home.path))
@@ -93,7 +95,7 @@ def test_a_wrong_decision_is_told_as_promised(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["left out", "added", "another type"])
-def test_a_field_that_changes_is_noticed(change: str) -> None:
+def test_a_changed_field_is_noticed(change: str) -> None:
     document: list[dict[str, Any]] = json.loads(printed("fake", "list"))
     changed = copy.deepcopy(document)
     if change == "left out":

@@ -27,7 +27,7 @@ def test_help_lists_every_command_with_its_summary() -> None:
         assert summary.split()[0] in shown.stdout
 
 
-def test_a_wrong_option_exits_with_2_and_says_which() -> None:
+def test_a_wrong_option_exits_with_2_and_is_named() -> None:
     ran = run("close", "--no-such-option")
     assert ran.returncode == 2
     assert "--no-such-option" in ran.stderr
@@ -47,14 +47,14 @@ def test_an_impossible_period_is_refused_in_four_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 4])
-def test_errors_can_be_read_by_a_machine(tmp_path: Path, place: int) -> None:
+def test_errors_can_be_printed_as_json(tmp_path: Path, place: int) -> None:
     words = ["check", "2026-10", "--home", str(tmp_path / "nowhere")]
     ran = run(*words[:place], "--json-errors", *words[place:])
     assert ran.returncode == 2
     assert json.loads(ran.stderr)["code"] == "HOME-001"
 
 
-def test_a_misspelled_command_is_told_what_is_near() -> None:
+def test_a_misspelled_command_gets_a_suggestion() -> None:
     ran = run("colse", "2026-10")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "close" in ran.stderr
@@ -62,7 +62,7 @@ def test_a_misspelled_command_is_told_what_is_near() -> None:
     assert (said["code"], "close" in said["seen"]) == ("USE-001", True)
 
 
-def test_a_place_that_cannot_be_written_is_said_in_four_parts(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_in_four_parts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ran = run("init", str(tmp_path / "file" / "home"))
     assert ran.returncode == 3
@@ -70,7 +70,7 @@ def test_a_place_that_cannot_be_written_is_said_in_four_parts(tmp_path: Path) ->
     assert "Traceback" not in ran.stderr
 
 
-def test_the_page_of_a_code_is_printed_without_a_home(tmp_path: Path) -> None:
+def test_explain_prints_the_page_of_a_code_without_a_home(tmp_path: Path) -> None:
     for code, title in (("GAP-001", "# GAP-001: hour_not_measured"), ("value-001", "# VALUE-001")):
         ran = run("explain", code, cwd=tmp_path)
         assert (ran.returncode, ran.stdout.startswith(title)) == (0, True)
@@ -78,7 +78,7 @@ def test_the_page_of_a_code_is_printed_without_a_home(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, "EXPLAIN-001 code 'GAP-999'")
 
 
-def test_init_writes_a_home_that_its_own_checks_accept(tmp_path: Path) -> None:
+def test_init_writes_a_home_that_passes_its_own_checks(tmp_path: Path) -> None:
     home = tmp_path / "ledger"
     made = run("init", str(home))
     assert made.returncode == 0, made.stderr
@@ -89,7 +89,7 @@ def test_init_writes_a_home_that_its_own_checks_accept(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_init_changes_nothing_that_is_there(tmp_path: Path) -> None:
+def test_init_changes_no_existing_file(tmp_path: Path) -> None:
     run("init", str(tmp_path))
     rates = tmp_path / "decisions" / "rates.csv"
     rates.write_text("mine\n")
@@ -111,7 +111,7 @@ def test_a_bad_decision_is_named_with_file_and_line_and_exits_with_1(tmp_path: P
 
 
 @pytest.mark.parametrize("text", ["2026-10-01T00", "2026-10-01T05..2026-10-01T05", "a..b"])
-def test_hours_that_are_none_are_refused(text: str, tmp_path: Path) -> None:
+def test_invalid_hours_are_refused(text: str, tmp_path: Path) -> None:
     run("init", str(tmp_path))
     ran = run("pull", "--hours", text, "--home", str(tmp_path))
     assert ran.returncode == 2

@@ -75,7 +75,7 @@ PAGE = "".join(
 
 @contextmanager
 def api_server(documents: dict[str, Any], folder: Path) -> Iterator[Path]:
-    """A server of GET requests; its kubeconfig."""
+    """Serve the documents to GET requests; the kubeconfig of the server."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -138,7 +138,7 @@ def planned(kubeconfig: Path, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_a_page_says_which_pods_must_go(kubeconfig: Path) -> None:
+def test_with_a_portal_page_the_plan_names_the_pods_to_remove(kubeconfig: Path) -> None:
     """Only card 1 changes to `halves`, and the page shows `serve` on it."""
     plan = planned(
         kubeconfig, "--config", "@parted.yaml", "--profile", "halves", "--metrics", "@page.prom"
@@ -156,7 +156,7 @@ def test_a_page_says_which_pods_must_go(kubeconfig: Path) -> None:
     assert "nvidia.com/mig.config.state- nvidia.com/mig.config=halves" in plan["commands"][-3]
 
 
-def test_without_a_page_every_pod_that_may_be_affected_must_go(kubeconfig: Path) -> None:
+def test_without_a_portal_page_all_possibly_affected_pods_are_named(kubeconfig: Path) -> None:
     plan = planned(kubeconfig, "--config", "@parted.yaml", "--profile", "halves")
     assert [row["pod"] for row in plan["evicted_pods"]] == ["train", "serve"]
 
@@ -181,7 +181,7 @@ def test_a_new_configuration_is_printed_if_none_fits(kubeconfig: Path) -> None:
     assert "These evictions suffice" in text.stdout
 
 
-def test_a_present_layout_needs_no_commands(kubeconfig: Path) -> None:
+def test_an_unchanged_layout_needs_no_commands(kubeconfig: Path) -> None:
     plan = planned(kubeconfig, "--want", "1g.5gb=14", "--metrics", "@page.prom")
     assert (plan["commands"], plan["evicted_pods"], plan["rights"]) == ([], [], [])
 

@@ -1,4 +1,4 @@
-"""What `nodes --month` says of hours whose numbers are missing, or of a part of the hour only."""
+"""`nodes --month` and hours whose values are missing or cover only a part of the hour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from orchestration.cli.nodes import left_out
 
 
 def rows(*measurements: str) -> list[dict[str, object]]:
-    """Two nodes in every hour: an hour counts once."""
+    """Two nodes in every hour; an hour counts once."""
     return [
         {"cluster_name": "east", "hour_started_at": number, "measurement": measurement}
         for number, measurement in enumerate(measurements)
@@ -14,7 +14,7 @@ def rows(*measurements: str) -> list[dict[str, object]]:
     ]
 
 
-def test_hours_without_a_number_and_hours_with_part_of_one_are_told_apart() -> None:
+def test_hours_without_a_value_and_partial_hours_are_counted_separately() -> None:
     assert left_out(rows("measured", "measured")) == (
         "0 hours were not measured; they have no number."
     )

@@ -1,4 +1,4 @@
-"""What commands print: rows for people and for machines."""
+"""Output of commands: rows for people and for programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_json_keeps_every_digit(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_a_cell_that_a_spreadsheet_would_run_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_that_a_spreadsheet_would_execute_is_quoted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     emit(ROWS, "csv")
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert rows[1]["tenant"] == "'=HYPERLINK(1)"
@@ -65,12 +67,14 @@ def test_a_negative_number_stays_a_number(
     assert capsys.readouterr().out == f"number\n{number}\n"
 
 
-def test_a_table_shows_markup_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_shows_markup_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     emit([{"pod": "[red]not a colour[/red]"}], "table")
     assert "[red]not a colour[/red]" in capsys.readouterr().out
 
 
-def test_no_rows_are_said_in_words_and_as_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_rows_are_a_sentence_in_a_table_and_an_empty_list_in_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     emit([], "table", empty="No gaps.")
     emit([], "table", title="Nodes")
     emit([], "json", empty="No gaps.")
@@ -88,7 +92,7 @@ def test_progress_without_a_terminal_is_one_line_at_the_end(
     assert shown.err == "Asking: 3 of 3\n"
 
 
-def test_without_a_terminal_work_says_every_ten_seconds_that_it_goes_on(
+def test_without_a_terminal_a_line_every_ten_seconds_shows_progress(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -104,7 +108,7 @@ def test_without_a_terminal_work_says_every_ten_seconds_that_it_goes_on(
     ]
 
 
-def test_work_that_reports_nothing_says_that_it_goes_on(
+def test_work_without_progress_reports_that_it_continues(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "PLAIN_LINE_SECONDS", 0.05)
@@ -125,7 +129,7 @@ def test_work_that_reports_nothing_says_that_it_goes_on(
     assert capsys.readouterr().err == ""
 
 
-def test_no_colour_is_printed_where_none_is_wanted(
+def test_no_colour_is_printed_if_it_is_disabled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -149,7 +153,7 @@ DOCUMENTS = [
 
 
 @pytest.mark.parametrize("columns", [*range(1, 90, 11), 60, 120, 140, 160, 200])
-def test_no_number_is_broken_however_narrow_a_terminal_is(
+def test_numbers_are_never_broken_on_a_narrow_terminal(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -159,16 +163,16 @@ def test_no_number_is_broken_however_narrow_a_terminal_is(
         for word in " ".join(map(str, row.values())).split():
             assert printed.split().count(word) >= 1, (columns, word)
     is_a_table = "───" in printed
-    assert is_a_table is (columns > 130)  # 10 + 25 + 10 + 10 + 64 in words, and what lies between
+    assert is_a_table is (columns > 130)  # 10 + 25 + 10 + 10 + 64, and the space between
     if is_a_table:
         assert max(map(len, printed.splitlines())) <= columns
 
 
-def test_what_has_room_is_a_table_and_what_has_none_a_row_below_the_other(
+def test_wide_rows_are_a_table_and_narrow_ones_a_list(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [{"invoice": "INV-000001", "billed": Decimal("4.74")}]
-    monkeypatch.setenv("COLUMNS", "21")  # 10 and 6, three between them, two at the edges
+    monkeypatch.setenv("COLUMNS", "21")  # widths 10 and 6, three between them, two at the edges
     emit(rows, "table")
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines == ["invoice      billed", "─" * 19, "INV-000001     4.74"]
@@ -188,14 +192,14 @@ def test_what_has_room_is_a_table_and_what_has_none_a_row_below_the_other(
         ([(1, 9), (1, 2), (1, 1)], 9, [6, 2, 1]),
     ],
 )
-def test_room_is_shared_among_columns_that_want_it(
+def test_width_is_shared_among_columns_that_need_it(
     widths: list[tuple[int, int]], room: int, fitted: list[int] | None
 ) -> None:
     assert output.fitting(widths, room) == fitted
 
 
-def test_no_command_ever_waits_for_an_answer() -> None:
-    """Nothing is asked back, with a terminal or without: what is missing is an error."""
+def test_no_command_waits_for_input() -> None:
+    """With or without a terminal, a missing value is an error and not a question."""
     folder = Path(output.__file__).parents[1]
     asking = re.compile(r"click\.(prompt|confirm|pause|getchar)|(?<![\w.])input\(|prompt=|getpass")
     found = [path.name for path in folder.rglob("*.py") if asking.search(path.read_text("utf-8"))]

@@ -1,4 +1,4 @@
-"""A month is named in one way by every command, as its argument or with --period."""
+"""Every command takes a month in the same way: as its argument or with --period."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def leaf(name: str) -> click.Command:
 
 
 def period_of(name: str, *arguments: str) -> BillingPeriod | None:
-    """What the command is run with; nothing is run."""
+    """The period that the command would use; the command itself is not executed."""
     found: BillingPeriod | None = leaf(name).make_context(name, list(arguments)).params["period"]
     return found
 
@@ -77,7 +77,7 @@ def test_without_a_measured_cluster_no_month_is_open(tmp_path: Path) -> None:
         or_oldest_open(opened, None)
 
 
-def test_one_month_does_not_stay_for_the_next_command() -> None:
+def test_a_month_does_not_carry_over_to_the_next_command() -> None:
     assert period_of("gaps", "--period", "2026-10") == OCTOBER
     assert period_of("gaps") is None
 
@@ -86,7 +86,7 @@ def test_query_takes_a_month_as_an_option() -> None:
     assert period_of("query", "busiest-hours", "--period", "2026-10") == OCTOBER
 
 
-def test_no_command_takes_a_month_otherwise() -> None:
-    """A question's first argument is its name; the month is an option of it."""
+def test_no_command_takes_a_month_in_another_way() -> None:
+    """The first argument of `query` is the name of a query, so the month is an option."""
     takes = {c.name for c in leaves() if any(p.name == "period" for p in c.params)}
     assert takes == {*WITH_PERIOD, "query"}

@@ -1,4 +1,4 @@
-"""The reference of the command line is the command line's own help."""
+"""The reference page of the command line equals the help of the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
 
 def page_of_commands() -> str:
-    """Made by a process of its own: a command that ran alone before has other help options."""
+    """Run in a separate process: a command that was run in this one has other help options."""
     said = "from tests.command_line_page import command_line_page as p; print(p(), end='')"
     ran = subprocess.run(
         [sys.executable, "-c", said], capture_output=True, check=True, cwd=PAGE.parents[2]
@@ -22,20 +22,22 @@ def page_of_commands() -> str:
     return ran.stdout.decode("utf-8")
 
 
-def test_the_page_is_what_the_commands_say() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+def test_the_page_equals_the_help_of_the_commands() -> None:
+    """To rewrite the page after an intended change, run GPU_LEDGER_WRITE_GOLDEN=1 pytest on this
+    file.
+    """
     page = page_of_commands()
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         PAGE.write_text(page, encoding="utf-8")
     assert page == PAGE.read_text(encoding="utf-8")
 
 
-def test_every_command_is_on_it() -> None:
+def test_the_page_has_every_command() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"## gpu-ledger {name}\n" not in page] == []
 
 
-def test_every_command_shows_how_it_is_typed() -> None:
+def test_every_command_shows_its_usage() -> None:
     """A group has commands, each of which shows it."""
     _, *sections = re.split(r"\n#+ gpu-ledger ", PAGE.read_text(encoding="utf-8"))
     assert len(sections) > len(COMMANDS)

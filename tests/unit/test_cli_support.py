@@ -1,4 +1,4 @@
-"""A support bundle holds no secret, and the shell completes."""
+"""A support bundle has no secret, and shell completion works."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIGNED = "why,Ada Example,2026-01-01"
 
 
 def opened(folder: Path) -> OpenHome:
-    """A home with a canary wherever somebody could have put a secret or a name."""
+    """A home with a canary in every place that may hold a secret or a name."""
     (folder / f"{CANARY}.token").write_text(CANARY)
     config = (
         f'[thanos.{{}}]\nurl = "https://thanos.example:9091/api/{CANARY}"\n'
@@ -46,7 +46,7 @@ def told(bundle: bytes) -> dict[str, object]:
         return {name: json.loads(archive.read(name)) for name in archive.namelist()}
 
 
-def test_no_canary_is_in_the_bundle_and_next_commands_is(
+def test_no_canary_is_in_the_bundle_and_next_commands_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPU_LEDGER_POSTGRES_URL", f"postgresql://u:{CANARY}@db/x")
@@ -65,7 +65,7 @@ def test_no_canary_is_in_the_bundle_and_next_commands_is(
     assert support_bundle(home) == bundle
 
 
-def test_no_link_is_followed_out_of_the_home(tmp_path: Path) -> None:
+def test_links_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
     home = opened(tmp_path)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -84,7 +84,7 @@ def test_no_link_is_followed_out_of_the_home(tmp_path: Path) -> None:
     }
 
 
-def test_a_setting_that_cannot_be_meant_is_told_by_its_error_alone(tmp_path: Path) -> None:
+def test_an_invalid_setting_is_shown_only_as_its_error(tmp_path: Path) -> None:
     home = opened(tmp_path)
     home.home.config_path.write_text(f'[{CANARY}]\nurl = "x"\n')
     parts = told(support_bundle(home))
@@ -121,7 +121,7 @@ def test_the_shell_completes_commands_and_options() -> None:
     assert "--dry-run" in completions("gpu-ledger close --d", 2)
 
 
-def test_the_script_of_a_shell_is_printed() -> None:
+def test_the_completion_script_of_a_shell_is_printed() -> None:
     from click.testing import CliRunner
 
     from orchestration.cli.main import cli

@@ -1,7 +1,7 @@
-"""What the command line leaves behind: nothing on a terminal, and files of their owner alone.
+"""The command line prints no control characters, and its files are readable by their owner only.
 
 Put here: a real terminal (a pseudo-terminal), and the modes of files.
-Not here: what is printed (`test_cli_output`).
+Not here: the text of the output (`test_cli_output`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x1b[31m\x9b2Kred\rover\x08\u202etxt.exe"
 SPELLED = "\\x1b]0;title\\x07\\x1b[2J\\x1b[31m\\x9b2Kred\\rover\\x08\\u202etxt.exe"
-DRAWN = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")  # colours and bars of our own
+DRAWN = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")  # colours and bars that gpu-ledger draws
 PROGRAM = """
 import sys
 from orchestration.cli.output import emit, progress
@@ -34,7 +34,7 @@ print(hostile, file=sys.stderr)
 def on_a_terminal(*command: str) -> str:
     """Everything that a command writes to its terminal."""
     ours, theirs = pty.openpty()
-    # CI takes the place of a terminal for rich.
+    # With CI set, rich assumes no terminal, so it is not inherited.
     environment = {"TERM": "xterm", "COLUMNS": "300", "LINES": "50", "PATH": os.environ["PATH"]}
     process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
@@ -53,9 +53,9 @@ def on_a_terminal(*command: str) -> str:
 
 
 def unexplained(said: str) -> set[str]:
-    """Control characters that are neither line ends nor drawn by us."""
+    """Control characters that are neither line ends nor drawn by gpu-ledger."""
     plain = DRAWN.sub("", said.replace("\r\n", "\n"))
-    # A bar begins its line again.
+    # A progress bar returns to the start of its line.
     return set(re.findall(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e]", plain))
 
 
@@ -75,7 +75,7 @@ def test_no_control_character_of_an_error_reaches_a_terminal(tmp_path: Path) -> 
         assert unexplained(said) == set(), arguments
 
 
-def test_what_the_commands_make_is_of_their_owner_alone(tmp_path: Path) -> None:
+def test_created_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     home = tmp_path / "ledger"
     program = str(Path(sys.executable).with_name("gpu-ledger"))
     for arguments in (["init", str(home)], ["backup", str(tmp_path / "copy"), "--home", str(home)]):

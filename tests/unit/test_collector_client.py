@@ -1,4 +1,4 @@
-"""The collector's client: what it believes, what it refuses, what it never sends."""
+"""The collector's client: responses that it accepts and refuses, and its requests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def status(code: int, reason: str) -> dict[str, object]:
 # --- lists ---------------------------------------------------------------------------------------
 
 
-def test_pages_are_followed_until_there_is_no_more() -> None:
+def test_pages_are_followed_to_the_last() -> None:
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -74,7 +74,7 @@ def test_pages_are_followed_until_there_is_no_more() -> None:
     ]
 
 
-def test_a_server_that_pages_for_ever_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_pages_without_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "PAGES_LIMIT", 3)
     with pytest.raises(NotKubernetes, match="more than 3 pages"):
         list(talking(saying(a_list(more="again"))).pages(PATHS["pods"]))
@@ -92,13 +92,13 @@ def test_a_server_that_pages_for_ever_is_noticed(monkeypatch: pytest.MonkeyPatch
     ],
     ids=["login page", "half", "an array", "no items", "no version", "empty version"],
 )
-def test_what_is_no_list_is_never_taken_for_an_empty_one(answer: Answer) -> None:
+def test_a_response_that_is_not_a_list_is_not_an_empty_list(answer: Answer) -> None:
     with pytest.raises(NotKubernetes):
         list(talking(answer).pages(PATHS["pods"]))
 
 
-def test_an_object_that_is_no_text_makes_its_list_none() -> None:
-    """Nor is anything taken of what stands before it: what is remembered would be without lines."""
+def test_a_list_with_an_invalid_object_is_refused_whole() -> None:
+    """The objects before it are refused, too: they would be remembered without a journal line."""
     page = a_list({"metadata": {"uid": "a"}}, {"metadata": {"uid": "b", "labels": {"x": "?"}}})
     body = json.dumps(page).encode().replace(b"?", b"\xff")
     taken: list[ListedPage] = []
@@ -107,13 +107,13 @@ def test_an_object_that_is_no_text_makes_its_list_none() -> None:
     assert "no whole JSON document" in got.reason
 
 
-def test_labels_that_are_half_a_letter_are_read_all_the_same() -> None:
+def test_labels_with_half_a_character_are_read() -> None:
     body = json.dumps(a_list({"metadata": {"uid": "a", "labels": {"l": "\ud800"}}}))
     (page,) = talking(saying(body)).pages(PATHS["pods"])
     assert page.documents[0]["metadata"]["labels"] == {"l": "\ud800"}
 
 
-def test_an_answer_without_end_is_refused_before_it_fills_the_memory(
+def test_an_endless_response_is_refused_before_it_fills_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(responses_module, "BODY_BYTES_LIMIT", 1000)
@@ -134,7 +134,7 @@ def test_a_refusal_keeps_its_status_and_its_reason(code: int) -> None:
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("5", 5), ("86400", 60), ("soon", 0), ("", 0)])
-def test_a_server_that_asks_for_time_gets_it_within_reason(header: str, seconds: int) -> None:
+def test_a_retry_after_is_followed_within_a_limit(header: str, seconds: int) -> None:
     answer = saying(status(429, "TooManyRequests"), 429, retry_after=header)
     with pytest.raises(ServerRefused) as caught:
         list(talking(answer).watch(PATHS["pods"], 1))
@@ -142,7 +142,7 @@ def test_a_server_that_asks_for_time_gets_it_within_reason(header: str, seconds:
 
 
 def test_a_redirect_is_not_followed() -> None:
-    """A token must not travel to wherever an answer points."""
+    """A token must not be sent to the address in a response."""
     answer = saying("", 302, location="https://elsewhere.example/")
     with pytest.raises(ServerRefused):
         list(talking(answer).pages(PATHS["pods"]))
@@ -156,13 +156,13 @@ def event(kind: str, version: str, **parts: object) -> bytes:
     return json.dumps({"type": kind, "object": document}).encode() + b"\n"
 
 
-def test_a_watch_passes_on_what_it_is_told() -> None:
+def test_a_watch_passes_its_events_on() -> None:
     body = event("ADDED", "8") + event("BOOKMARK", "12")
     told = list(talking(saying(body)).watch(PATHS["pods"], 7))
     assert [(e.kind, e.version) for e in told] == [("ADDED", 8), ("BOOKMARK", 12)]
 
 
-def test_a_watch_asks_for_bookmarks_from_where_it_was() -> None:
+def test_a_watch_requests_bookmarks_from_its_last_version() -> None:
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -199,18 +199,18 @@ def test_a_410_inside_the_stream_is_history_gone(error: dict[str, object]) -> No
         (b'{"type": 5, "object": {}}\n', "no watch event"),
     ],
 )
-def test_a_stream_that_breaks_off_or_says_nonsense_is_refused(body: bytes, seen: str) -> None:
+def test_a_broken_or_invalid_stream_is_refused(body: bytes, seen: str) -> None:
     with pytest.raises(NotKubernetes, match=seen):
         list(talking(saying(body)).watch(PATHS["pods"], 7))
 
 
-def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses_module, "EVENT_BYTES_LIMIT", 1000)
     with pytest.raises(NotKubernetes, match="more than 1000 bytes"):
         list(talking(saying(b"x" * 2000)).watch(PATHS["pods"], 7))
 
 
-def test_a_server_that_cannot_be_reached_says_so() -> None:
+def test_an_unreachable_server_is_an_error() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("connection refused", request=request)
 
@@ -227,7 +227,7 @@ def test_a_server_that_cannot_be_reached_says_so() -> None:
 
 
 def test_the_token_is_read_again_for_every_request(tmp_path: Path) -> None:
-    """A projected token rotates; a client that kept it would be locked out after an hour."""
+    """A projected token rotates: a client with the old one would be refused after an hour."""
     token_file = tmp_path / "token"
     sent = []
 
@@ -242,19 +242,19 @@ def test_the_token_is_read_again_for_every_request(tmp_path: Path) -> None:
     assert sent == ["Bearer first", "Bearer second", f"Bearer {TOKEN_OF_RANCHER}"]
 
 
-def test_a_token_travels_over_tls_only(tmp_path: Path) -> None:
+def test_a_token_is_sent_over_tls_only(tmp_path: Path) -> None:
     with pytest.raises(TokenWithoutTls):
         KubernetesClient(ClusterAccess("http://api.example:8080", token_file=tmp_path / "token"))
 
 
-def test_a_token_that_cannot_be_read_says_which_file(tmp_path: Path) -> None:
+def test_a_token_that_cannot_be_read_is_named_by_its_file(tmp_path: Path) -> None:
     talker = talking(saying(a_list()), token_file=tmp_path / "missing")
     with pytest.raises(CredentialUnreadable, match="missing"):
         list(talker.pages(PATHS["pods"]))
 
 
 @pytest.mark.parametrize("content", ["", "s3cr3t\nc4n4ry", "s3cr3t c4n4ry", "s3cr3t\0", "s3cr3tä"])
-def test_what_is_no_token_is_neither_sent_nor_said(tmp_path: Path, content: str) -> None:
+def test_an_invalid_token_is_neither_sent_nor_shown(tmp_path: Path, content: str) -> None:
     token_file = tmp_path / "token"
     token_file.write_text(content)
     with pytest.raises(CredentialUnreadable, match="form of a bearer token") as caught:
@@ -262,14 +262,14 @@ def test_what_is_no_token_is_neither_sent_nor_said(tmp_path: Path, content: str)
     assert "s3cr3t" not in caught.value.message()
 
 
-def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_invalid_certificates_are_refused(tmp_path: Path) -> None:
     bad = tmp_path / "ca.crt"
     bad.write_text("no certificate")
     with pytest.raises(CredentialUnreadable, match=r"ca\.crt"):
         KubernetesClient(ClusterAccess(URL, ca_file=bad))
 
 
-def test_no_way_leads_around_verification() -> None:
+def test_tls_verification_cannot_be_disabled() -> None:
     source = Path(client_module.__file__).read_text()
     assert "verify=False" not in source
     assert "CERT_NONE" not in source
@@ -288,7 +288,7 @@ def test_no_way_leads_around_verification() -> None:
         ({"status": "yes"}, False),
     ],
 )
-def test_only_a_clear_yes_is_a_yes(answer: dict[str, object], allowed: bool) -> None:
+def test_only_an_explicit_yes_is_a_yes(answer: dict[str, object], allowed: bool) -> None:
     assert is_allowed(talking(saying(answer, 201)), "list", "resourceclaims") is allowed
 
 
@@ -308,8 +308,8 @@ def test_a_review_names_the_group_of_the_resource() -> None:
     ]
 
 
-def test_only_a_known_kind_with_a_possible_name_is_looked_up() -> None:
-    """Users write owner references: nothing in them may lead to another path of the server."""
+def test_only_a_known_kind_with_a_valid_name_is_queried() -> None:
+    """Users write owner references, so they must not lead to another path of the server."""
     path = "/apis/serving.kserve.io/v1beta1/namespaces/team-a/inferenceservices/chat"
     assert owner_path("serving.kserve.io/v1beta1", "InferenceService", "team-a", "chat") == path
     for version, kind, namespace, name in (
@@ -324,7 +324,7 @@ def test_only_a_known_kind_with_a_possible_name_is_looked_up() -> None:
         assert owner_path(version, kind, namespace, name) == ""
 
 
-def test_an_owner_that_is_gone_or_not_readable_is_no_owner() -> None:
+def test_an_owner_that_is_deleted_or_not_readable_is_no_owner() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "team-a", "name": "a-5d"}
     for code in (403, 404):
         assert look_up_owner(talking(saying(status(code, "No"), code)), owner) == {}

@@ -1,4 +1,4 @@
-"""Every fault of an API server, switched on: it fires, and ends as evidence or a named gap."""
+"""Every fault of an API server occurs, and ends as evidence or as a gap with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fault(kind: str, from_at: int, until_at: int, **parameters: object) -> Fault
 
 
 def crowded() -> Cluster:
-    """Ten pods that run all day, and three that come, end and are deleted in the first hour."""
+    """Ten pods that run all day, and three that start, end and are deleted in the first hour."""
     on = node("node-b", cards=16)
     lasting = [
         pod(
@@ -44,7 +44,7 @@ def crowded() -> Cluster:
     return replace(quiet_cluster(), nodes=(on,), pods=(*lasting, *passing))
 
 
-# What happened, from the pods above: created, bound, started, ended, in seconds after midnight.
+# The truth about these pods: created, bound, started, ended, in seconds after midnight.
 TRUTH: Mapping[str, tuple[int, int, int | None]] = {
     **{f"lasting-{n}": (-1790, -1700 + n, None) for n in range(10)},
     **{f"passing-{n}": (310 + 600 * n, 320 + 600 * n, 800 + 600 * n) for n in range(3)},
@@ -52,7 +52,7 @@ TRUTH: Mapping[str, tuple[int, int, int | None]] = {
 
 
 def run(tmp_path: Path, wanted: Fault, **options: Any) -> World:
-    """An hour with a fault in it; the world is closed and can still be read."""
+    """Run an hour with a fault; the world is closed and can still be read."""
     with world(crowded(), tmp_path, START, faults=(wanted,), **options) as made:
         made.start_collector()
         made.advance(600 + 2 * HOUR, step=60)
@@ -61,7 +61,7 @@ def run(tmp_path: Path, wanted: Fault, **options: Any) -> World:
 
 
 def known(made: World) -> dict[str, tuple[int | None, int | None, int | None]]:
-    """Bound, started, ended of every pod, as two landed hours say in the end."""
+    """Bound, started, ended of every pod, according to two landed hours."""
     found: dict[str, tuple[int | None, int | None, int | None]] = {}
     for row in made.rows(made.pull(2))["pod_observations"]:
         times = (row["bound_at"], row["started_at"], row["ended_at"])
@@ -95,13 +95,13 @@ def test_without_faults_every_pod_is_known_to_the_second(tmp_path: Path) -> None
     ],
     ids=lambda f: f.kind,
 )
-def test_a_fault_that_repairs_leaves_every_second_right(tmp_path: Path, wanted: Fault) -> None:
+def test_a_recoverable_fault_leaves_every_second_right(tmp_path: Path, wanted: Fault) -> None:
     made = run(tmp_path, wanted)
     assert known(made) == TRUTH
     assert made.lines("gap") == []
 
 
-def test_a_replayed_stream_is_counted_and_says_nothing(tmp_path: Path) -> None:
+def test_a_replayed_stream_is_counted_and_adds_nothing(tmp_path: Path) -> None:
     with world(crowded(), tmp_path, START, faults=(fault("watch_replays", 600, 3000),)) as made:
         collector = made.start_collector()
         made.advance(600 + HOUR, step=60)
@@ -110,7 +110,7 @@ def test_a_replayed_stream_is_counted_and_says_nothing(tmp_path: Path) -> None:
         assert len(deleted) == 3
 
 
-def test_a_410_leads_to_a_list_that_is_compared_and_a_gap_with_both_ends(tmp_path: Path) -> None:
+def test_a_410_leads_to_a_compared_list_and_a_gap_with_both_ends(tmp_path: Path) -> None:
     made = run(tmp_path, fault("watch_expired", 900, 901, resource="pods"))
     assert known(made) == TRUTH
     (gap,) = made.lines("gap")
@@ -123,10 +123,10 @@ def test_a_410_leads_to_a_list_that_is_compared_and_a_gap_with_both_ends(tmp_pat
     assert FIRST_UNWATCHED not in second.facts
 
 
-def test_what_ended_behind_a_dropped_watch_is_gone_within_a_gap_that_says_so(
+def test_an_end_behind_a_dropped_watch_lies_in_a_recorded_gap(
     tmp_path: Path,
 ) -> None:
-    """passing-0 ends at 800 and is deleted at 860; nobody tells."""
+    """passing-0 ends at 800 and is deleted at 860, without an event."""
     made = run(tmp_path, fault("watch_dropped", 780, 900))
     found = known(made)
     assert found.pop("passing-0") == (310, 320, None)
@@ -138,18 +138,18 @@ def test_what_ended_behind_a_dropped_watch_is_gone_within_a_gap_that_says_so(
     assert gap["gap_ended_at"] == epoch(MIDNIGHT + 900)
     last = [r for r in rows["pod_observations"] if r["pod_name"] == "passing-0"][-1]
     assert (last["deleted"], last["via"]) == (True, "list")
-    # The truth, 800, lies between the last time it was known to live and the first it was missed.
+    # The true end, 800, lies between the last time it was seen and the first time it was missing.
     assert last["last_seen_at"] == epoch(MIDNIGHT + 720)
     assert last["observed_at"] == epoch(MIDNIGHT + 900)
 
 
-def test_an_expired_page_token_closes_nothing_and_the_next_list_is_whole(tmp_path: Path) -> None:
+def test_an_expired_page_token_ends_no_pod_and_the_next_list_is_whole(tmp_path: Path) -> None:
     made = run_paged(tmp_path, fault("page_token_expired", 0, 60, requests=2))
     assert known(made) == TRUTH
     assert all(line["complete"] for line in made.lines("listed"))
 
 
-def test_a_list_that_never_gets_whole_closes_nothing_and_the_hour_says_so(tmp_path: Path) -> None:
+def test_an_incomplete_list_ends_no_pod_and_marks_the_hour(tmp_path: Path) -> None:
     made = run_paged(tmp_path, fault("page_token_expired", 0, 3600))
     assert known(made) == TRUTH
     cut = [line for line in made.lines("listed", resource="pods") if not line["complete"]]
@@ -161,7 +161,7 @@ def test_a_list_that_never_gets_whole_closes_nothing_and_the_hour_says_so(tmp_pa
 
 
 def run_paged(tmp_path: Path, wanted: Fault) -> World:
-    """The same with lists of four pods a page."""
+    """The same with lists of four pods per page."""
     before = KubernetesClient.pages.__defaults__
     KubernetesClient.pages.__defaults__ = (4,)
     try:
@@ -170,8 +170,8 @@ def run_paged(tmp_path: Path, wanted: Fault) -> World:
         KubernetesClient.pages.__defaults__ = before
 
 
-def test_lost_rights_close_nothing_and_are_written_down(tmp_path: Path) -> None:
-    """403 from a quarter past midnight until a quarter past one: the hourly list fails."""
+def test_lost_rights_end_no_pod_and_are_recorded(tmp_path: Path) -> None:
+    """403 from 00:15 until 01:15, so the hourly list fails."""
     made = run(tmp_path, fault("rbac_lost", 900, 4500, resource="pods"))
     refused = [line for line in made.lines("access", resource="pods") if not line["allowed"]]
     assert [line["at"] for line in refused] == ["2026-10-01T01:02:00Z"]
@@ -188,10 +188,10 @@ def test_lost_rights_close_nothing_and_are_written_down(tmp_path: Path) -> None:
     assert (gap["from"], gap["until"]) == ("2026-10-01T00:14:00Z", "2026-10-01T01:15:00Z")
 
 
-def test_a_list_with_fewer_namespaces_closes_nothing_during_a_watch(
+def test_a_list_with_fewer_namespaces_ends_no_pod_during_a_watch(
     tmp_path: Path,
 ) -> None:
-    """The hourly list lacks a namespace; a second one too; the live watch told of no deletion."""
+    """Two hourly lists lack a namespace, while the live watch reported no deletion."""
     wanted = fault("rbac_lost", 3500, 3650, resource="pods", mode="fewer", namespace="team-a")
     made = run(tmp_path, wanted)
     assert known(made) == TRUTH
@@ -200,7 +200,7 @@ def test_a_list_with_fewer_namespaces_closes_nothing_during_a_watch(
 
 
 @pytest.mark.parametrize("requests", [1, 2])
-def test_a_mass_absence_in_the_hourly_list_is_asked_again(tmp_path: Path, requests: int) -> None:
+def test_a_mass_absence_in_the_hourly_list_is_listed_again(tmp_path: Path, requests: int) -> None:
     wanted = fault("mass_absence", 3600, 3700, share=Fraction(4, 5), requests=requests)
     made = run(tmp_path, wanted)
     found = known(made)
@@ -211,12 +211,12 @@ def test_a_mass_absence_in_the_hourly_list_is_asked_again(tmp_path: Path, reques
     if requests == 1:
         assert gone == set()
     else:
-        # Two lists left them out and the live watch said nothing: gone, and a contradiction.
+        # Two lists lacked them and the live watch reported nothing: gone, with a contradiction.
         assert gone
         assert "delete_not_told" in what(made)
 
 
-def test_a_mass_absence_after_a_gap_is_asked_again_at_once(tmp_path: Path) -> None:
+def test_a_mass_absence_after_a_gap_is_listed_again_at_once(tmp_path: Path) -> None:
     faults = (
         fault("watch_expired", 900, 901, resource="pods"),
         fault("mass_absence", 900, 901, share=Fraction(4, 5), requests=1),
@@ -227,13 +227,13 @@ def test_a_mass_absence_after_a_gap_is_asked_again_at_once(tmp_path: Path) -> No
         assert all(made.ledger.count(f.fault_id) for f in faults)
         assert known(made) == TRUTH
         assert len(made.lines("listed", why="second_look")) == 1
-        # Only the one that really ended and was deleted in the gap.
+        # Only the pod that really ended and was deleted in the gap.
         gone = [line["object"]["metadata"]["name"] for line in made.lines("object", via="gone")]
         assert gone == ["passing-0"]
 
 
-def test_a_store_set_back_is_noticed_and_nothing_is_raised_from_the_dead(tmp_path: Path) -> None:
-    """Restored at 1200 to the state of 600: passing-0, ended at 800, is there again for a while."""
+def test_a_restored_store_is_noticed_and_revives_no_pod(tmp_path: Path) -> None:
+    """Restored at 1200 to the state of 600: passing-0, ended at 800, appears again for a while."""
     made = run(tmp_path, fault("etcd_restored", 1200, 1201, back=600))
     assert "resource_version_went_back" in what(made)
     assert "alive_after_end" in what(made)
@@ -244,7 +244,7 @@ def test_a_store_set_back_is_noticed_and_nothing_is_raised_from_the_dead(tmp_pat
     assert [g["resource"] for g in made.lines("gap")].count("pods") == 1
 
 
-def test_a_rewritten_start_stays_what_it_was_and_the_contradiction_is_kept(tmp_path: Path) -> None:
+def test_a_changed_start_is_not_replaced_and_its_contradiction_recorded(tmp_path: Path) -> None:
     made = run(tmp_path, fault("start_rewritten", 0, 3600, pod="passing-1"))
     assert known(made) == TRUTH
     moved = made.lines("contradiction", what="start_moved")
@@ -253,7 +253,7 @@ def test_a_rewritten_start_stays_what_it_was_and_the_contradiction_is_kept(tmp_p
     ]
 
 
-def test_an_end_before_its_start_is_kept_as_it_was_told(tmp_path: Path) -> None:
+def test_an_end_before_its_start_is_kept_unchanged(tmp_path: Path) -> None:
     made = run(tmp_path, fault("finished_before_started", 0, 3600, seconds=60))
     assert known(made)["passing-0"] == (310, 320, 260)
     notes = made.lines("contradiction", what="ended_before_start")
@@ -263,7 +263,7 @@ def test_an_end_before_its_start_is_kept_as_it_was_told(tmp_path: Path) -> None:
     )
 
 
-def test_missing_bookmarks_cost_coverage_and_no_truth(tmp_path: Path) -> None:
+def test_missing_bookmarks_reduce_coverage_and_change_no_pod(tmp_path: Path) -> None:
     wanted = fault("bookmarks_missing", 1000, 2000)
     with world(crowded(), tmp_path, START, faults=(wanted,)) as made:
         collector = made.start_collector(lockstep=False)
@@ -282,10 +282,10 @@ def test_missing_bookmarks_cost_coverage_and_no_truth(tmp_path: Path) -> None:
 def test_a_collector_without_a_watch_ignores_stops_for_other_clusters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hour's list is made at its cluster's own stop, and is over before the clock goes on.
+    """The hourly list is made at a stop of its own cluster, and ends before the clock advances.
 
-    However fast its threads are: else a list would be taken whenever one of them came to try again,
-    and would show at a later time what was there at an earlier one.
+    Otherwise a retry by a fast thread would make the list at another time, and show a later state
+    as that of an earlier time.
     """
     wanted = fault("watch_dropped", 600, 3 * HOUR)
     with world(crowded(), tmp_path, START, faults=(wanted,)) as made:
@@ -304,11 +304,11 @@ def test_a_collector_without_a_watch_ignores_stops_for_other_clusters(
             if told:
                 collector.stop_at(epoch(MIDNIGHT + second))
             made.clock.advance_to(epoch(MIDNIGHT + second))
-            time.sleep(0.15)  # whoever is too fast is in the middle of it now
+            time.sleep(0.15)  # a thread that does not wait is in the middle of it now
             if told:
                 made.catch_up()
 
-        go_to(HOUR, told=True)  # the last word of a watch is waited for first
+        go_to(HOUR, told=True)  # the last event of a watch is received first
         go_to(HOUR + 200, told=False)
         go_to(HOUR + 900, told=True)
         go_to(HOUR + 1000, told=False)

@@ -1,4 +1,4 @@
-"""What a collector says of itself to a probe, to Prometheus, to a person."""
+"""State of a collector for a probe, for Prometheus and for a person."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def well() -> Health:
     return Health("prod-eu", NOON, NOON, heard, open_pods=7, lines_written=120, gaps=1)
 
 
-def test_a_collector_that_hears_everything_is_alive_and_ready() -> None:
+def test_a_collector_with_live_watches_is_alive_and_ready() -> None:
     assert answer("/healthz", well(), NOON) == (200, "ok\n")
     assert answer("/readyz?verbose", well(), NOON) == (200, "ok\n")
 
 
-def test_before_it_began_it_is_neither() -> None:
+def test_before_its_start_it_is_neither_alive_nor_ready() -> None:
     assert answer("/healthz", Health(), NOON)[0] == 503
     assert answer("/readyz", Health(), NOON) == (503, "not started\n")
 
@@ -35,7 +35,7 @@ def test_a_silent_watch_makes_it_unready_but_not_dead() -> None:
     assert answer("/healthz", well(), later)[0] == 200
 
 
-def test_trouble_says_what_it_is() -> None:
+def test_problems_are_described() -> None:
     health = well()
     health.trouble["pods"] = "KUBE-002 HTTP 403 Forbidden"
     health.spool_trouble = "No space left"
@@ -45,11 +45,11 @@ def test_trouble_says_what_it_is() -> None:
     )
 
 
-def test_a_loop_that_does_not_turn_asks_for_a_restart() -> None:
+def test_a_loop_that_hangs_requests_a_restart() -> None:
     assert answer("/healthz", well(), NOON + timedelta(minutes=15))[0] == 503
 
 
-def test_metrics_say_since_when_nothing_was_heard() -> None:
+def test_metrics_show_the_time_of_the_last_event() -> None:
     text = metrics_text(well(), NOON)
     assert 'gpu_ledger_collector_open_pods{cluster_id="prod-eu"} 7' in text
     assert 'gpu_ledger_collector_gaps_total{cluster_id="prod-eu"} 1' in text
@@ -59,7 +59,7 @@ def test_metrics_say_since_when_nothing_was_heard() -> None:
     assert len(names) == len(set(names)) == 10
 
 
-def test_the_endpoints_answer_over_http() -> None:
+def test_the_endpoints_respond_over_http() -> None:
     server = HealthServer(well(), StoppedClock(NOON))
     try:
         url = f"http://127.0.0.1:{server.port}"

@@ -13,7 +13,7 @@ ONE = NOON + HOUR
 
 
 def heard(*seconds: int) -> list[Stream]:
-    """Streams heard so many seconds after noon, all of them live."""
+    """Live streams with their last event so many seconds after noon."""
     streams = []
     for number, second in enumerate(seconds):
         stream = Stream(f"r{number}")
@@ -28,21 +28,21 @@ def opened(at: datetime = NOON) -> Calendar:
     return calendar
 
 
-def test_an_hour_is_closed_when_every_watch_was_heard_after_its_end() -> None:
+def test_an_hour_closes_when_every_watch_has_an_event_after_its_end() -> None:
     calendar = opened()
     at = ONE + timedelta(seconds=30)
     calendar.reach(at)
     assert calendar.closable(at, heard(3600, 3630)) == [NOON]
 
 
-def test_one_watch_that_was_not_heard_yet_keeps_the_hour_open() -> None:
+def test_one_watch_without_an_event_keeps_the_hour_open() -> None:
     calendar = opened()
     at = ONE + timedelta(seconds=30)
     calendar.reach(at)
     assert calendar.closable(at, heard(3599, 3630)) == []
 
 
-def test_a_silent_watch_is_waited_for_a_little_and_then_no_longer() -> None:
+def test_a_silent_watch_delays_the_close_only_for_a_limited_time() -> None:
     calendar = opened()
     streams = heard(1200, 3630)
     first = ONE + timedelta(seconds=30)
@@ -53,7 +53,7 @@ def test_a_silent_watch_is_waited_for_a_little_and_then_no_longer() -> None:
     assert calendar.closable(first + PATIENCE, streams) == [NOON]
 
 
-def test_a_watch_that_broke_is_not_taken_for_one_that_was_heard() -> None:
+def test_a_broken_watch_has_no_event() -> None:
     calendar = opened()
     streams = heard(3700, 3700)
     streams[0].live = False
@@ -67,14 +67,14 @@ def test_an_hour_that_is_not_over_is_never_closed() -> None:
     assert calendar.closable(ONE - timedelta(seconds=1), heard(3599)) == []
 
 
-def test_hours_that_were_slept_through_are_closed_oldest_first() -> None:
+def test_hours_during_a_stop_are_closed_oldest_first() -> None:
     calendar = opened()
     at = NOON + 3 * HOUR
     calendar.reach(at)
     assert calendar.closable(at, heard(3 * 3600)) == [NOON, ONE, NOON + 2 * HOUR]
 
 
-def test_the_last_line_of_an_hour_lies_in_it_and_says_which_lists_were_whole() -> None:
+def test_the_last_line_of_an_hour_names_the_complete_lists() -> None:
     calendar = opened()
     calendar.note_list(NOON + timedelta(minutes=1), "pods", complete=False)
     calendar.note_list(NOON + timedelta(minutes=2), "pods", complete=True)
@@ -89,12 +89,12 @@ def test_the_last_line_of_an_hour_lies_in_it_and_says_which_lists_were_whole() -
     assert calendar.open_hours == []
 
 
-def test_a_clock_that_tells_fractions_of_a_second_closes_hours_too() -> None:
+def test_a_clock_with_fractions_of_a_second_closes_hours() -> None:
     line = opened().close(NOON, ONE + timedelta(seconds=5, microseconds=100535))
     assert line["closed_at"] == "2026-10-01T13:00:05Z"
 
 
-def test_the_lists_of_an_hour_are_due_once_and_when_the_watches_have_reached_it() -> None:
+def test_hourly_lists_are_due_once_and_after_the_watches_reached_the_hour() -> None:
     calendar = opened()
     at = ONE + timedelta(seconds=30)
     calendar.reach(at)

@@ -1,4 +1,4 @@
-"""A collector watches the fake API over HTTP: lives, hours, kills, and what is landed of it."""
+"""A collector watches the fake API over HTTP: pod lifetimes, hours, kills and landed files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def uid_of(name: str) -> str:
 
 
 def ends(made: World, hours: int = 1) -> dict[str, tuple[str, str, str]]:
-    """What the landed hours say of each pod in the end: bound, started, ended."""
+    """Bound, started and ended of each pod, according to the landed hours."""
     found = {}
     for row in made.rows(made.pull(hours))["pod_observations"]:
         times = (row["bound_at"], row["started_at"], row["ended_at"])
@@ -43,7 +43,7 @@ def ends(made: World, hours: int = 1) -> dict[str, tuple[str, str, str]]:
     return found
 
 
-def test_a_life_is_landed_to_the_second(tmp_path: Path) -> None:
+def test_a_pod_lifetime_is_landed_to_the_second(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         made.start_collector()
         made.advance(600 + HOUR)
@@ -56,7 +56,7 @@ def test_a_life_is_landed_to_the_second(tmp_path: Path) -> None:
         }
 
 
-def test_what_a_pod_asks_for_and_whose_it_is_are_landed_with_it(tmp_path: Path) -> None:
+def test_requests_and_owners_of_a_pod_are_landed_with_it(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         made.start_collector()
         made.advance(600 + HOUR)
@@ -80,7 +80,7 @@ def test_what_a_pod_asks_for_and_whose_it_is_are_landed_with_it(tmp_path: Path) 
         ]
 
 
-def test_every_table_has_its_columns_and_types_also_when_it_is_empty(tmp_path: Path) -> None:
+def test_empty_tables_have_their_columns_and_types(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         made.start_collector()
         made.advance(600 + HOUR)
@@ -92,7 +92,7 @@ def test_every_table_has_its_columns_and_types_also_when_it_is_empty(tmp_path: P
         assert set(tables["pod_observations"].column("cluster_id").to_pylist()) == {CLUSTER_ID}
 
 
-def test_the_same_life_is_the_same_journal_however_threads_are_scheduled(tmp_path: Path) -> None:
+def test_the_journal_does_not_depend_on_thread_scheduling(tmp_path: Path) -> None:
     bodies = []
     for turn in ("one", "two"):
         with world(quiet_cluster(), tmp_path / turn, START) as made:
@@ -113,7 +113,7 @@ def test_an_hour_is_closed_only_when_it_is_over(tmp_path: Path) -> None:
         assert len(made.lines("hour_closed")) == 2
 
 
-def test_the_hour_in_which_a_collector_begins_says_how_much_was_watched(tmp_path: Path) -> None:
+def test_the_first_hour_of_a_collector_shows_its_watched_part(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         made.start_collector()
         made.advance(600)
@@ -127,7 +127,7 @@ def test_the_hour_in_which_a_collector_begins_says_how_much_was_watched(tmp_path
 
 
 def pulled_at(made: World, hour: int, asked: int) -> tuple[Outcome, str]:
-    """The outcome of one hour after midnight, asked for so many seconds after midnight."""
+    """The outcome of an hour after midnight, queried so many seconds after midnight."""
     from domain.interval import Interval
 
     window = Interval(epoch(MIDNIGHT + hour * HOUR), epoch(MIDNIGHT + (hour + 1) * HOUR))
@@ -147,7 +147,7 @@ def test_an_hour_without_a_collector_is_empty_and_final(
         made.start_collector()
         made.advance(60)
         made.stop_collector()
-        made.advance(600 + 3 * HOUR)  # nobody watches; the server forgets
+        made.advance(600 + 3 * HOUR)  # no collector watches; the server deletes its history
         made.start_collector()
         made.advance(HOUR)
         outcome, reason = pulled_at(made, 1, 5 * HOUR)
@@ -157,7 +157,7 @@ def test_an_hour_without_a_collector_is_empty_and_final(
         )
 
 
-def test_an_hour_that_is_not_over_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_an_hour_that_is_not_over_is_not_landed(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         assert pulled_at(made, 0, 3599)[0] is Outcome.FAILED
 
@@ -165,12 +165,12 @@ def test_an_hour_that_is_not_over_is_not_taken_for_one(tmp_path: Path) -> None:
 # --- stops, kills and others ---------------------------------------------------------------------
 
 
-def test_after_a_short_stop_the_watch_goes_on_without_a_gap(tmp_path: Path) -> None:
+def test_after_a_short_stop_the_watch_continues_without_a_gap(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         made.start_collector()
         made.advance(600 + 1500)
         made.stop_collector()
-        made.advance(120)  # `short` ends and is deleted meanwhile; the server still knows
+        made.advance(120)  # `short` ends and is deleted meanwhile; the server still has its history
         made.start_collector()
         made.advance(HOUR - 1500 - 120)
         (hour,) = made.pull().hours
@@ -179,7 +179,7 @@ def test_after_a_short_stop_the_watch_goes_on_without_a_gap(tmp_path: Path) -> N
         assert ends(made)["short"] == ("00:15:05", "00:15:20", "00:25:20")
 
 
-def test_after_a_long_stop_the_gap_has_both_ends_and_what_ended_in_it_is_gone(
+def test_after_a_long_stop_the_gap_has_both_ends_and_contains_the_end(
     tmp_path: Path,
 ) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
@@ -205,8 +205,8 @@ def test_after_a_long_stop_the_gap_has_both_ends_and_what_ended_in_it_is_gone(
 
 
 @pytest.mark.parametrize("after", range(0, HOUR, 420))
-def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, after: int) -> None:
-    """Only what was synced counts; the rest is told again by the server."""
+def test_a_kill_at_any_moment_loses_and_duplicates_nothing(tmp_path: Path, after: int) -> None:
+    """Only synced lines survive; the server sends the rest again."""
     with world(quiet_cluster(), tmp_path, START) as made:
         made.start_collector(flush_seconds=90)
         made.advance(600 + after, step=60)
@@ -223,7 +223,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path, after: i
 
 
 def test_a_killed_collector_remembers_the_earliest_start(tmp_path: Path) -> None:
-    """The start is only in the journal: the container has restarted since."""
+    """The start is only in the journal, because the container has restarted since."""
     from fake_gpu.fleet.model import Run
 
     cluster = quiet_cluster()
@@ -246,7 +246,7 @@ def test_a_killed_collector_remembers_the_earliest_start(tmp_path: Path) -> None
         ]
 
 
-def test_two_collectors_at_once_double_nothing(tmp_path: Path) -> None:
+def test_two_collectors_at_once_duplicate_nothing(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         first = made.start_collector(collector="one")
         first_thread, first_stop = made._thread, made._stop
@@ -268,7 +268,7 @@ def test_two_collectors_at_once_double_nothing(tmp_path: Path) -> None:
         assert len(made.rows(attempt)["coverage"]) == 1
 
 
-def test_a_collector_refuses_another_clusters_server(tmp_path: Path) -> None:
+def test_a_collector_refuses_the_server_of_another_cluster(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         settings = CollectorSettings(cluster_id="22222222-aaaa-4bbb-8ccc-000000000002")
         client = KubernetesClient(ClusterAccess(made.url))
@@ -279,7 +279,7 @@ def test_a_collector_refuses_another_clusters_server(tmp_path: Path) -> None:
 
 
 class Stumbling(KubernetesClient):
-    """Its watch of nodes meets what nobody has thought of."""
+    """A collector whose watch of nodes raises an unexpected exception."""
 
     def watch(self, path: str, version: int) -> Iterator[WatchEvent]:
         if path == PATHS["nodes"]:
@@ -288,8 +288,8 @@ class Stumbling(KubernetesClient):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_collector_does_not_outlive_its_watches(tmp_path: Path) -> None:
-    """Without the watch of nodes its hours would look watched, and what came would be lost."""
+def test_a_collector_ends_when_one_of_its_watches_ends(tmp_path: Path) -> None:
+    """Otherwise its hours would look watched without the watch of nodes, and lose events."""
     with world(quiet_cluster(), tmp_path, START) as made:
         settings = CollectorSettings(CLUSTER_ID, retry=Retry(0.01, 0.01))
         collector = Collector(Stumbling(ClusterAccess(made.url)), made.spool, made.clock, settings)
@@ -304,8 +304,8 @@ def test_a_collector_does_not_outlive_its_watches(tmp_path: Path) -> None:
         assert made.lines("listed"), "what was heard until then is written"
 
 
-def test_pods_that_come_and_go_between_two_looks_are_told_by_the_watch(tmp_path: Path) -> None:
-    """A pod of twenty seconds, seen by nobody who looks once a minute."""
+def test_the_watch_reports_pods_between_two_samples(tmp_path: Path) -> None:
+    """A pod of twenty seconds, which a query once a minute does not see."""
     on = node("node-b")
     brief: list[PodLife] = [
         pod(f"brief-{n}", created=600 + n, scheduled=601 + n, started=603 + n, ended=620 + n,
@@ -321,7 +321,7 @@ def test_pods_that_come_and_go_between_two_looks_are_told_by_the_watch(tmp_path:
         assert len(found) == 5
 
 
-def test_segments_hold_every_hour_by_itself(tmp_path: Path) -> None:
+def test_every_hour_of_the_segments_is_complete(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         made.start_collector(flush_seconds=120)
         made.advance(600 + 2 * HOUR, step=120)

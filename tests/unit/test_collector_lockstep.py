@@ -1,7 +1,7 @@
-"""Under a driven clock what several watches say is taken in one order, whoever was faster.
+"""Under a driven clock, events of several watches have one order, whichever thread is faster.
 
-Put here: words arriving in every order. Not here: collectors that live through faults
-(`test_collector_faults`).
+Put here: events that arrive in every order.
+Not here: collectors during faults (`test_collector_faults`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def needs(resource: str, at: datetime = NOON) -> NeedsList:
     return NeedsList(resource, at, "expired", "too old")
 
 
-def test_lists_and_words_of_one_instant_have_one_order() -> None:
+def test_lists_and_events_of_one_instant_have_one_order() -> None:
     words: dict[str, Item] = {
         "nodes": Bookmark("nodes", NOON, 7),
         "claims": needs("claims"),
@@ -35,7 +35,7 @@ def test_lists_and_words_of_one_instant_have_one_order() -> None:
         assert released == [[], [], [], list(words.values())], order
 
 
-def test_who_was_listed_speaks_again_before_anything_goes_on() -> None:
+def test_listed_watches_report_again_before_the_clock_advances() -> None:
     lockstep = InstantBarrier(RESOURCES)
     for resource in RESOURCES:
         lockstep.step(needs(resource), NOON)
@@ -43,7 +43,7 @@ def test_who_was_listed_speaks_again_before_anything_goes_on() -> None:
     assert [lockstep.step(mark, NOON) for mark in reversed(marks)] == [[], [], [], marks]
 
 
-def test_a_list_that_fails_keeps_nobody_waiting() -> None:
+def test_a_failed_list_blocks_no_other_watch() -> None:
     lockstep = InstantBarrier(("claims", "pods"))
     mark = Bookmark("pods", NOON, 9)
     lockstep.step(needs("claims"), NOON)
@@ -54,7 +54,7 @@ def test_a_list_that_fails_keeps_nobody_waiting() -> None:
     assert lockstep.list_failed("claims", LATER) == [again]
 
 
-def test_between_two_stops_a_list_is_wanted_by_nobody_else() -> None:
+def test_a_list_between_two_stops_waits_for_no_other_watch() -> None:
     lockstep = InstantBarrier(("claims", "pods"))
     lockstep.told_at = NOON
     assert lockstep.step(needs("pods", LATER), LATER) == [needs("pods", LATER)]
