@@ -36,7 +36,7 @@ DEFAULT_REPLICA_LABELS = (
 """Labels that tell copies of one series apart; removed by us, and the copies united."""
 
 DEFAULT_RAW_RETENTION_DAYS = 365
-"""ACM's default. Older hours hold only averages, which are never taken for samples."""
+"""ACM's default. Older hours hold only averages, which are not samples."""
 
 DEFAULT_CLUSTER_MATCHER = 'clusterID="{cluster_id}"'
 """ACM adds `clusterID`, which survives a renaming; a Prometheus of one cluster has none ("")."""
@@ -69,9 +69,9 @@ class SettingsUnreadable(BadInput):
         super().__init__(
             where=where,
             seen=f"it cannot be read: {cause}",
-            why="without settings no source is known",
+            why="without settings there is no source to pull from",
             remedy="correct that line; "
-            "`gpu-ledger init FOLDER` writes a whole example into an empty one",
+            "`gpu-ledger init FOLDER` writes a complete example into an empty folder",
         )
 
 
@@ -110,7 +110,7 @@ class KubernetesSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The places where a cluster can be asked."""
+    """The servers of one cluster."""
 
     cluster_id: str
     thanos: ThanosSettings | None = None
@@ -131,7 +131,7 @@ class AlertSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of config.toml."""
+    """The content of config.toml."""
 
     clusters: Mapping[str, ClusterSettings] = field(default_factory=dict)
     pod_labels: tuple[str, ...] = ()  # the allow-list: only these labels of pods are kept
@@ -143,7 +143,7 @@ class Settings:
     alerts: AlertSettings = AlertSettings()
 
     def cluster(self, cluster_id: str) -> ClusterSettings:
-        """The settings of a cluster; refuses one that config.toml does not know."""
+        """The settings of a cluster; refuses a cluster that config.toml does not have."""
         if cluster_id not in self.clusters:
             known = ", ".join(sorted(self.clusters)) or "none"
             raise SettingNotValid(
@@ -156,7 +156,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """A cluster as it is asked for one window: where, and with which intervals just then."""
+    """The server of a cluster, and its sampling intervals during one window."""
 
     cluster_id: str
     thanos: ThanosSettings
@@ -176,7 +176,7 @@ def load_settings(path: Path) -> Settings:
 
 
 def parse_settings(text: str, where: str = "config.toml") -> Settings:
-    """The settings in a text; every key that is not known is refused with its line."""
+    """The settings in a text; an unknown key is refused with its line."""
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as cause:
@@ -190,19 +190,19 @@ def template_config() -> str:
 
 
 class _Reader:
-    """Walks the tables once; remembers the text, so that a message can name the line."""
+    """Walks the tables once; remembers the text, to name the line in an error."""
 
     def __init__(self, text: str, where: str) -> None:
         self._lines = text.splitlines()
         self._where = where
 
     def settings(self, tables: dict[str, Any]) -> Settings:
-        known = {"places", "ask", "schedule", "alerts", "portal", "thanos", "clusters"}
+        known = {"storage", "pull", "schedule", "alerts", "portal", "thanos", "clusters"}
         self._only(tables, "", known)
-        places = self._table(tables, "places", {"landing": str, "record": str})
-        for key, location in places.items():
-            self._address("places", key, place_fault(location))
-        ask = self._table(tables, "ask", {"pod_labels": list})
+        storage = self._table(tables, "storage", {"landing": str, "record": str})
+        for key, location in storage.items():
+            self._address("storage", key, place_fault(location))
+        pull = self._table(tables, "pull", {"pod_labels": list})
         schedule = self._table(
             tables, "schedule", {"close_on_schedule": bool, "postgres_url_file": str}
         )
@@ -216,10 +216,10 @@ class _Reader:
         portal = self._table(tables, "portal", {"review_clusters": dict})
         for cluster_id, kubeconfig in portal.get("review_clusters", {}).items():
             self._expect("portal.review_clusters", cluster_id, kubeconfig, str)
-        pod_labels = self._texts("ask", "pod_labels", ask.get("pod_labels", []), None)
+        pod_labels = self._texts("pull", "pod_labels", pull.get("pod_labels", []), None)
         alerts = self._alerts(tables)
         return Settings(
-            clusters=clusters, pod_labels=pod_labels, alerts=alerts, **places, **schedule, **portal
+            clusters=clusters, pod_labels=pod_labels, alerts=alerts, **storage, **schedule, **portal
         )
 
     def _alerts(self, tables: dict[str, Any]) -> AlertSettings:
@@ -259,7 +259,7 @@ class _Reader:
             self._refuse(
                 section,
                 "raw_retention_days",
-                f"raw_retention_days is {days}: no hour could ever be asked for",
+                f"raw_retention_days is {days}: no hour could be pulled",
                 "give the whole days for which the server keeps raw samples",
             )
         labels = self._texts(section, "replica_labels", labels, _LABEL)

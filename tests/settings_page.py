@@ -1,4 +1,4 @@
-"""The page about config.toml, made of what the settings are.
+"""The page about config.toml, generated from the settings.
 
 Put here: what each key means, and the page `docs/reference/config-file.md`.
 Not here: reading the file, or defaults (`ingestion.settings` has them).
@@ -24,41 +24,45 @@ REQUIRED = "required"
 HEAD = """\
 # config.toml
 
-Whom to ask, and where things are kept. `gpu-ledger init` writes it with the same explanations.
-What people decide with a date (clusters, tenants, prices, gaps) is in
-[decision tables](decision-tables.md). An unknown key is refused with its line; secrets are named by
-their files and never stand here. This page is made from the code that reads the file.
+Settings of a home: the servers of its clusters, and its storage. `gpu-ledger init` writes the file
+with comments. Dated decisions (clusters, tenants, prices, gaps) are in
+[decision tables](decision-tables.md). An unknown key is an error that names its line. The file
+names the files of secrets and never contains a secret. This page is generated from the code that
+reads the file.
 """
 
 TAIL = """
-Buckets take their credentials from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+Credentials of buckets come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
 `AWS_REGION`, `AWS_ENDPOINT_URL`) or from the platform, never from this file.
 """
 
 Meanings = dict[str, tuple[str, str]]
-"""Key → what holds without it, where the code's own default does not say it, and what it means."""
+"""Key → default, if the code's own does not explain it, and meaning."""
 
-PLACES: Meanings = {
+STORAGE: Meanings = {
     "landing": (
         "`landing/` in the home",
-        "where evidence is kept: a folder or `s3://bucket/prefix`",
+        "storage of evidence: a folder or `s3://bucket/prefix`",
     ),
     "record": (
         "`record/` in the home",
-        "where closes and invoices are kept: a folder or a URL",
+        "storage of closes and invoices: a folder or a URL",
     ),
 }
-ASK: Meanings = {
+PULL: Meanings = {
     "pod_labels": (
         "none",
-        "the labels of pods that are kept; every other is dropped, whatever it holds",
+        "pod labels to record; all other labels of pods are dropped",
     ),
 }
 SCHEDULE: Meanings = {
-    "close_on_schedule": ("", "close a clean period by schedule; off, a person closes"),
+    "close_on_schedule": (
+        "",
+        "close each period without findings on a schedule; if false, an operator closes",
+    ),
     "postgres_url_file": (
         "SQLite",
-        "a file that holds the URL of the orchestrator's PostgreSQL",
+        "a file that contains the URL of Dagster's PostgreSQL",
     ),
 }
 PORTAL: Meanings = {
@@ -68,13 +72,16 @@ PORTAL: Meanings = {
     ),
 }
 ALERTS: Meanings = {
-    "send": ("", "gpu-ledger sends alerts itself, budget steps once each; off, PrometheusRules do"),
+    "send": (
+        "",
+        "post alerts to Alertmanager, once for each step; if false, PrometheusRules raise them",
+    ),
     "alertmanagers": (
         "none",
-        "every Alertmanager, without `/api/v2`; a name with several addresses stands for all",
+        "all Alertmanager peers, without `/api/v2`; a name with several addresses stands for all",
     ),
-    "token_file": ("none", "a bearer token, read again for every request"),
-    "ca_file": ("the system's", "a private authority; verification cannot be switched off"),
+    "token_file": ("none", "a bearer token, read for each request"),
+    "ca_file": ("the system's", "a private CA; certificates are always verified"),
     "client_certificate_file": ("none", "mutual TLS, with the key; both or neither"),
     "client_key_file": ("none", "the key of that certificate"),
 }
@@ -85,39 +92,38 @@ CONNECTION: Meanings = {
     ),
     "token_file": (
         "none",
-        "a bearer token, read again for every request; never sent over `http://` but to this "
-        "machine",
+        "a bearer token, read for each request; sent over `http://` only to this machine",
     ),
     "ca_file": (
         "the system's",
-        "a private authority; verification cannot be switched off",
+        "a private CA; certificates are always verified",
     ),
     "client_certificate_file": ("none", "mutual TLS, with the key; both or neither"),
     "client_key_file": ("none", "the key of that certificate"),
     "proxy": (
         "`HTTPS_PROXY`, `NO_PROXY`",
-        "the proxy to go through; one with a password comes from the environment alone",
+        "the proxy; set one that needs a password in the environment only",
     ),
-    "timeout_seconds": ("", "how long one question may take: ACM's own limit"),
+    "timeout_seconds": ("", "the limit of one query; the default is ACM's"),
 }
 THANOS: Meanings = {
     "cluster_matcher": (
         "",
-        "tells one cluster's series from another's; `\"\"` where there is one only",
+        'selects the series of one cluster; `""` for a store of a single cluster',
     ),
     "raw_retention_days": (
         "",
-        "how long raw samples are kept; older hours are not asked for",
+        "how long the store keeps raw samples; older hours are not pulled",
     ),
     "replica_labels": (
         "",
-        "labels that tell copies of one series apart; the copies are united by us",
+        "labels that distinguish replicas of one series; gpu-ledger merges the replicas",
     ),
 }
 PINS: Meanings = {
-    "kube_state_metrics": ("everybody", "whose requests, phases, pods and nodes are believed"),
-    "scheduler": ("everybody", "whose second count of requests is believed"),
-    "devices": ("everybody", "whose telemetry of devices is believed"),
+    "kube_state_metrics": ("all jobs", "jobs whose requests, phases, pods and nodes are accepted"),
+    "scheduler": ("all jobs", "jobs whose resource requests by the scheduler are accepted"),
+    "devices": ("all jobs", "jobs whose device telemetry is accepted"),
 }
 CLUSTER: Meanings = {"thanos": ("none", "the name of one of the `[thanos.…]`")}
 KUBERNETES: Meanings = {
@@ -129,7 +135,7 @@ KUBERNETES: Meanings = {
     },
     "journal": (
         "`journal/CLUSTER_ID` in the home",
-        "where the collector of this cluster writes: a folder or a URL",
+        "written by the collector of this cluster: a folder or a URL",
     ),
 }
 
@@ -141,8 +147,8 @@ def settings_page() -> str:
     kubernetes = connection | _fields(KubernetesSettings)
     parts = [
         HEAD,
-        *_section("places", PLACES, settings),
-        *_section("ask", ASK, settings),
+        *_section("storage", STORAGE, settings),
+        *_section("pull", PULL, settings),
         *_section("schedule", SCHEDULE, settings),
         *_section("alerts", ALERTS, _fields(AlertSettings)),
         *_section("portal.review_clusters", PORTAL, {}, _REVIEWS),
@@ -156,20 +162,20 @@ def settings_page() -> str:
 
 _REVIEWS = """\
 Clusters whose API servers review the callers of `gpu-ledger portal --auth kubernetes`. A caller
-sees the rows of those clusters that allow it. Every server of the list receives every token.
+sees the rows of those clusters that allow it. Each server of the list receives all tokens.
 """
 
 _STORES = """\
 A sample store: a Prometheus, a Thanos Querier, ACM's rbac-query-proxy, Observatorium, or
-OpenShift's thanos-querier. One may hold many clusters.
+OpenShift's thanos-querier. A store can hold several clusters.
 """
 
 _PINNED = """\
-Whose word is taken, as a list of `NAMESPACE/JOB`, or `JOB` alone. The job is held always; the
-namespace wherever that label is the exporter's own (of nodes and devices; of pods it is the pod's).
-Write the job of `devices` alone where its exporter is scraped with `honorLabels`. `up` is never
-pinned: it decides nothing. `gpu-ledger doctor --all` shows who says what, and names a metric that
-comes from two.
+Accepted exporters, as a list of `NAMESPACE/JOB` or `JOB`. The job is always compared. The namespace
+is compared for metrics of nodes and devices; in metrics of pods that label is the pod's. If the
+exporter of `devices` is scraped with `honorLabels`, give its job only. `up` is not restricted: no
+amount depends on it. `gpu-ledger doctor --all` lists the jobs of each metric, and names a metric
+that two jobs expose.
 """
 
 

@@ -199,11 +199,11 @@ class Home:
         return self.path / "dagster"
 
     def landing_store(self) -> Store:
-        """Where evidence lives: `landing/`, or the URL in config.toml under [places]."""
+        """Where evidence lives: `landing/`, or the URL in config.toml under [storage]."""
         return open_store(self._place("landing") or self.landing)
 
     def record_store(self) -> Store:
-        """Where the record lives: `record/`, or the URL in config.toml under [places]."""
+        """Where the record lives: `record/`, or the URL in config.toml under [storage]."""
         return open_store(self._place("record") or self.record)
 
     def _place(self, name: str) -> str:
@@ -211,10 +211,11 @@ class Home:
             config = tomllib.loads(self.config_path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as cause:
             raise PlacesUnreadable(self.config_path, f"it is not readable TOML: {cause}") from None
-        places = config.get("places", {})
+        places = config.get("storage", {})
         place = places.get(name, "") if isinstance(places, dict) else None
         if not isinstance(place, str):
             raise PlacesUnreadable(
-                self.config_path, f"[places] {name} is {place!r}, not the text of a URL or a folder"
+                self.config_path,
+                f"[storage] {name} is {place!r}, not the text of a URL or a folder",
             )
         return place

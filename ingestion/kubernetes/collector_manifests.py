@@ -162,7 +162,7 @@ def _config(place: CollectorPlace) -> Document:
     if place.journal:
         text += f'journal = "{place.journal}"\n'
     if place.pod_labels:
-        text += f"\n[ask]\npod_labels = {json.dumps(place.pod_labels)}\n"
+        text += f"\n[pull]\npod_labels = {json.dumps(place.pod_labels)}\n"
     config = _object("v1", "ConfigMap", NAME, place.namespace)
     return config | {"data": {"config.toml": text}}
 

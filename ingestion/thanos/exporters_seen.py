@@ -106,7 +106,7 @@ def metric_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[DoctorLi
         else:
             yield DoctorLine(entry.metric, True, "present with its labels")
     if not cluster.pod_labels:
-        seen = "not asked for: config.toml names no pod_labels under [ask]"
+        seen = "not asked for: config.toml names no pod_labels under [pull]"
         yield DoctorLine(POD_LABELS_METRIC, True, seen)
 
 

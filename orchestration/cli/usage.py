@@ -274,7 +274,7 @@ def _label_notes(facts: Facts, periods: Sequence[str], by: str) -> list[str]:
     return [
         f"No pod of {', '.join(periods)} has the label {key}; labels that are kept: "
         f"{', '.join(kept) or 'none'}. "
-        "A label is kept from when pod_labels under [ask] in config.toml names it."
+        "A label is kept from when pod_labels under [pull] in config.toml names it."
     ]
 
 

@@ -69,7 +69,7 @@ def make_home(path: Path, fleet: Fleet, thanos_url: str, api_urls: Mapping[str, 
 def _config(fleet: Fleet, thanos_url: str, api_urls: Mapping[str, str]) -> str:
     lines = [MARK]
     if labels := sorted({label for pod in fleet.pods for label in pod.labels}):
-        lines += ["[ask]", f"pod_labels = {json.dumps(labels)}", ""]
+        lines += ["[pull]", f"pod_labels = {json.dumps(labels)}", ""]
     lines += ["[thanos.fake]", f'url = "{thanos_url}"', ""]
     for cluster in fleet.clusters:
         lines += [

@@ -183,7 +183,7 @@ def unfinished_backup(world: World) -> None:
 def changed_backup(world: World) -> None:
     copy = world.path.with_name("copy")
     back_up(world.home, copy, no_evidence)
-    (copy / "config.toml").write_text("[places]\n")
+    (copy / "config.toml").write_text("[storage]\n")
     for problem in verify_backup(copy, no_evidence).problems:
         raise problem
 

@@ -49,8 +49,8 @@ def folder_in_use(folder: Path) -> None:
     Home.create(folder)
 
 
-def places_unreadable(folder: Path) -> None:
-    Home.create(folder / "home", "[places]\nlanding = 3\n").landing_store()
+def storage_unreadable(folder: Path) -> None:
+    Home.create(folder / "home", "[storage]\nlanding = 3\n").landing_store()
 
 
 def home_newer(folder: Path) -> None:
@@ -153,7 +153,7 @@ PROVOKED: dict[str, Callable[[Path], object]] = {
     "STORE-005": lease_damaged,
     "HOME-001": lambda folder: Home.open(folder),
     "HOME-001-in-use": folder_in_use,
-    "CONF-001-places": places_unreadable,
+    "CONF-001-storage": storage_unreadable,
     "HOME-004": home_newer,
     "LOCK-001": lease_held,
     "LOCK-001-lost": lease_lost,

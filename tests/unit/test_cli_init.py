@@ -137,13 +137,13 @@ def test_pod_labels_of_the_home_are_set_for_hub_and_collector(
     tmp_path: Path,
 ) -> None:
     written(tmp_path)
-    (tmp_path / "config.toml").write_text('[ask]\npod_labels = ["team", "x.io/cost"]\n', "utf-8")
+    (tmp_path / "config.toml").write_text('[pull]\npod_labels = ["team", "x.io/cost"]\n', "utf-8")
     written(tmp_path, "--from-acm", "--managed-cluster", "prod-us", "--collector", CLUSTER_ID)
     listed = objects(tmp_path / "deploy/acm/1-hub-allowlist.yaml")["ConfigMap"]
     assert "- kube_pod_labels\n" in listed["data"]["metrics_list.yaml"]
     collector = objects(tmp_path / f"deploy/collector-{CLUSTER_ID}.yaml")["ConfigMap"]
     config = tomllib.loads(collector["data"]["config.toml"])
-    assert config["ask"] == {"pod_labels": ["team", "x.io/cost"]}
+    assert config["pull"] == {"pod_labels": ["team", "x.io/cost"]}
 
 
 def test_a_manually_changed_manifest_is_kept_and_named(tmp_path: Path) -> None:

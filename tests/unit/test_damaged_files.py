@@ -302,12 +302,12 @@ url = "https://hub.example:9090/prometheus"
 cluster_matcher = 'cluster="a"'
 [clusters.6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11]
 thanos = "hub"
-[places]
+[storage]
 landing = "s3://bucket/landing"
 """)  # fmt: skip
 TOML = ("", "[", "]", "=", '"', "'''", "[a]", "a.b.c", "1e999999", "nan", "2026-13-01", "{", "}",
         "[[[[", "\\u0000", "\\ud800", "true", "-1", "0", "https://u:p@h", "file:///", "\x00",
-        "[thanos.x]", "[places]", "url = 3")  # fmt: skip
+        "[thanos.x]", "[storage]", "url = 3")  # fmt: skip
 
 
 @pytest.mark.explore

@@ -59,12 +59,12 @@ def test_the_stores_are_in_the_home_unless_the_settings_say_otherwise(tmp_path: 
     landing = home.landing_store()
     assert isinstance(landing, FolderStore)
     assert landing.folder == home.landing
-    home.config_path.write_text('[places]\nlanding = "memory://evidence"\n')
+    home.config_path.write_text('[storage]\nlanding = "memory://evidence"\n')
     assert home.landing_store().location.startswith("memory://")
     assert isinstance(home.record_store(), FolderStore)
 
 
-@pytest.mark.parametrize("text", ["[places", "[places]\nlanding = 3\n"])
+@pytest.mark.parametrize("text", ["[storage", "[storage]\nlanding = 3\n"])
 def test_settings_that_cannot_be_read_do_not_lead_to_another_place(
     tmp_path: Path, text: str
 ) -> None:

@@ -26,11 +26,11 @@ from ingestion.settings import (
 
 HUB = '[thanos.hub]\nurl = "https://hub.test/"\n'
 WHOLE = """
-[places]
+[storage]
 landing = "s3://bucket/landing"
 record = "s3://bucket/record"
 
-[ask]
+[pull]
 pod_labels = ["app.kubernetes.io/part-of"]
 
 [schedule]
@@ -131,14 +131,14 @@ def test_a_prometheus_of_one_cluster_needs_no_matcher() -> None:
 KUBERNETES = "[clusters.c.kubernetes]\nurl = 'https://api.test'\n"
 REFUSED = {
     "an unknown section": ("[place]\n", 1, "unknown key 'place'"),
-    "an unknown key": ("[places]\nlanding = 's3://b'\nrecords = 's3://b'\n", 3, "'records'"),
+    "an unknown key": ("[storage]\nlanding = 's3://b'\nrecords = 's3://b'\n", 3, "'records'"),
     "an unknown key of a server": (HUB + "timeout = 3\n", 3, "'timeout'"),
     "an unknown key of a cluster": ("[clusters.c]\nthanso = 'hub'\n", 2, "'thanso'"),
     "text for a number": (HUB + "timeout_seconds = '300'\n", 3, "not a whole number"),
     "a flag for a number": (HUB + "timeout_seconds = true\n", 3, "not a whole number"),
     "a time of nothing": (HUB + "timeout_seconds = 0\n", 3, "below 1"),
     "text for a flag": ("[schedule]\nclose_on_schedule = 'no'\n", 2, "not true or false"),
-    "a list of numbers": ("[ask]\npod_labels = [1]\n", 2, "not a list of names"),
+    "a list of numbers": ("[pull]\npod_labels = [1]\n", 2, "not a list of names"),
     "no url": ("[thanos.hub]\ntimeout_seconds = 3\n", 1, "url is missing"),
     "a url without its kind": ("[thanos.hub]\nurl = 'hub.test'\n", 2, "'hub.test'"),
     "a password in a url": ("[thanos.hub]\nurl = 'https://u:canary@hub'\n", 2, "a password"),
@@ -148,7 +148,7 @@ REFUSED = {
     "a proxy with a password": (HUB + "proxy = 'http://u:canary@p:1'\n", 3, "a password"),
     "a proxy with a password only": (HUB + "proxy = 'u:canary@p:1'\n", 3, "a password"),
     "a proxy that is none": (HUB + "proxy = 'socks5://p:1'\n", 3, "'socks5://p:1'"),
-    "a password in a bucket": ("[places]\nrecord = 's3://u:canary@b/r'\n", 2, "a password"),
+    "a password in a bucket": ("[storage]\nrecord = 's3://u:canary@b/r'\n", 2, "a password"),
     "a password in a spool": (KUBERNETES + "journal = 's3://u:canary@b'\n", 3, "a password"),
     "a collector's proxy with one": (KUBERNETES + "proxy = 'u:canary@p'\n", 3, "a password"),
     "a time limit of a watch": (KUBERNETES + "timeout_seconds = 3\n", 3, "'timeout_seconds'"),
@@ -174,7 +174,7 @@ REFUSED = {
     "pins that are a value": (HUB + "pins = 3\n", 3, "not a table"),
     "a server that is not there": ("[clusters.c]\nthanos = 'hub'\n", 2, "'hub' is not a server"),
     "a cluster id that leaves its folder": ('[clusters."../x"]\n', 1, "cannot be a cluster ID"),
-    "a section that is a value": ("places = 3\n", 1, "not a table"),
+    "a section that is a value": ("storage = 3\n", 1, "not a table"),
     "a server that is a value": ("[thanos]\nhub = 'https://hub'\n", 1, "not a table of tables"),
 }
 
@@ -199,7 +199,7 @@ def test_a_token_may_be_sent_over_http_to_this_machine_only() -> None:
 
 def test_what_is_not_toml_names_the_place() -> None:
     with pytest.raises(SettingsUnreadable, match="line 2"):
-        parse_settings("[places]\nlanding = \n")
+        parse_settings("[storage]\nlanding = \n")
 
 
 def test_a_file_that_is_not_there_or_not_text_is_unreadable(tmp_path: Path) -> None:
