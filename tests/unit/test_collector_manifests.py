@@ -1,4 +1,4 @@
-"""What runs a collector in a cluster: it may read, and runs under the strictest rules."""
+"""Manifests of a collector: read access only, and the strictest pod security."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def objects(**parts: Any) -> dict[str, dict[str, Any]]:
     return {d["kind"]: d for d in yaml.safe_load_all(text)}
 
 
-def test_there_is_everything_and_the_text_is_the_same_every_time() -> None:
+def test_the_manifests_are_complete_and_deterministic() -> None:
     assert list(objects()) == [
         "Namespace",
         "ServiceAccount",
@@ -41,7 +41,7 @@ def test_there_is_everything_and_the_text_is_the_same_every_time() -> None:
     assert collector_manifests(place) == collector_manifests(place)
 
 
-def test_the_role_reads_what_the_collector_reads_and_nothing_else() -> None:
+def test_the_role_allows_exactly_the_reads_of_the_collector() -> None:
     allowed: dict[tuple[str, str], set[str]] = {}
     for rule in objects()["ClusterRole"]["rules"]:
         assert set(rule) == {"apiGroups", "resources", "verbs"}
@@ -75,8 +75,8 @@ def test_the_binding_gives_the_role_to_this_account_alone() -> None:
     ]
 
 
-def test_it_runs_under_the_restricted_pod_security_standard() -> None:
-    """Every rule of the standard that applies to a pod without special wishes."""
+def test_pod_meets_the_restricted_pod_security_standard() -> None:
+    """Every rule of the standard that applies to a pod without exceptions."""
     made = objects()
     labels = made["Namespace"]["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
@@ -96,8 +96,8 @@ def test_it_runs_under_the_restricted_pod_security_standard() -> None:
         assert "limits" in container["resources"]
 
 
-def test_it_asks_for_the_memory_that_it_was_measured_to_need() -> None:
-    """And for the 50 MiB of lines that may wait in memory while its store refuses them."""
+def test_memory_request_equals_the_measured_need() -> None:
+    """It includes the 50 MiB of lines that may wait in memory while the store refuses them."""
     page = Path(__file__).parents[2] / "docs/explanation/performance.md"
     row = re.search(r"peak memory of the process \| (\d+) MiB", page.read_text(encoding="utf-8"))
     assert row is not None
@@ -109,7 +109,7 @@ def test_it_asks_for_the_memory_that_it_was_measured_to_need() -> None:
     assert int(row[1]) + 50 <= asked < allowed
 
 
-def test_its_token_is_short_lived_and_mounted_once() -> None:
+def test_the_token_is_short_lived_and_mounted_once() -> None:
     made = objects()
     spec = made["Deployment"]["spec"]["template"]["spec"]
     assert made["ServiceAccount"]["automountServiceAccountToken"] is False
@@ -118,7 +118,7 @@ def test_its_token_is_short_lived_and_mounted_once() -> None:
     assert sources[0]["serviceAccountToken"]["expirationSeconds"] <= 3600
 
 
-def test_only_probes_come_in_and_only_the_api_and_names_go_out() -> None:
+def test_network_policy_allows_probes_in_and_api_and_dns_out() -> None:
     made = objects(api_port=6443)
     policy = made["NetworkPolicy"]["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
@@ -137,7 +137,9 @@ def test_only_probes_come_in_and_only_the_api_and_names_go_out() -> None:
         ("https://objects.example.com", {443, 6443}),
     ],
 )
-def test_the_port_of_the_buckets_endpoint_is_let_out(endpoint: str, ports: set[int]) -> None:
+def test_network_policy_allows_the_port_of_the_bucket_endpoint(
+    endpoint: str, ports: set[int]
+) -> None:
     made = objects(journal="s3://spool/prod-us", endpoint=endpoint)
     egress = made["NetworkPolicy"]["spec"]["egress"]
     assert {p["port"] for p in egress[0]["ports"]} == ports
@@ -146,12 +148,12 @@ def test_the_port_of_the_buckets_endpoint_is_let_out(endpoint: str, ports: set[i
     assert told == ({"AWS_ENDPOINT_URL": endpoint} if endpoint else {})
 
 
-def test_without_a_bucket_its_endpoint_is_nobodys_business() -> None:
+def test_the_bucket_endpoint_is_ignored_without_a_bucket() -> None:
     assert objects(endpoint="https://minio.storage.svc:9000") == objects()
 
 
-def test_openshift_chooses_the_group_of_the_volume_itself() -> None:
-    """Its restricted rules refuse a group that is not the namespace's own."""
+def test_on_openshift_the_manifests_set_no_volume_group() -> None:
+    """Its restricted rules refuse a group that does not belong to the namespace."""
     plain, own = (
         made["Deployment"]["spec"]["template"]["spec"]["securityContext"]
         for made in (objects(), objects(is_openshift=True))
@@ -171,7 +173,7 @@ def test_the_configuration_names_the_cluster_and_files_and_no_secret() -> None:
     }
 
 
-def test_the_files_that_are_configured_are_the_files_that_are_mounted() -> None:
+def test_configured_files_equal_mounted_files() -> None:
     spec = objects()["Deployment"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
@@ -182,7 +184,7 @@ def test_the_files_that_are_configured_are_the_files_that_are_mounted() -> None:
     assert mounts["journal"] == f"{home}/journal"
 
 
-def test_with_a_bucket_there_is_no_volume_to_keep() -> None:
+def test_with_a_bucket_there_is_no_volume() -> None:
     made = objects(journal="s3://gpu-ledger-spool/prod-us")
     assert "PersistentVolumeClaim" not in made
     config = tomllib.loads(made["ConfigMap"]["data"]["config.toml"])
@@ -192,6 +194,6 @@ def test_with_a_bucket_there_is_no_volume_to_keep() -> None:
 
 
 @pytest.mark.parametrize("word", ["secrets", "pods/exec", "'*'", "create", "delete", "patch"])
-def test_no_word_of_power_is_anywhere(word: str) -> None:
+def test_the_role_lacks_dangerous_permissions(word: str) -> None:
     rules = yaml.safe_dump(objects()["ClusterRole"]["rules"])
     assert word not in rules

@@ -1,4 +1,4 @@
-"""What of an object is kept: enough to count, nothing that is secret, nothing without bounds."""
+"""Fields of an object that are kept: enough to count, no secrets, limited lengths."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def asking(*resources: str) -> dict[str, Any]:
         "vendor.example/xpu-2",
     ],
 )
-def test_a_pod_that_asks_for_a_device_matters_whoever_made_the_device(resource: str) -> None:
+def test_a_pod_with_a_device_of_any_vendor_is_recorded(resource: str) -> None:
     assert observe.matters(asking(resource))
 
 
 @pytest.mark.parametrize(
     "resource", ["cpu", "memory", "hugepages-2Mi", "rdma/hca_shared", "example.com/licence"]
 )
-def test_a_pod_that_asks_for_nothing_like_it_does_not(resource: str) -> None:
+def test_a_pod_without_a_device_is_not_recorded(resource: str) -> None:
     assert not observe.matters(asking(resource))
 
 
-def test_a_request_of_zero_asks_for_nothing() -> None:
+def test_a_request_of_zero_is_no_request() -> None:
     document = asking("nvidia.com/gpu")
     document["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "0"
     assert not observe.matters(document)
 
 
-def test_a_limit_alone_is_a_request_and_so_is_one_of_an_init_container() -> None:
+def test_a_limit_and_an_init_container_count_as_requests() -> None:
     document = pod("u", 1, gpus=0)
     document["spec"]["containers"] = [{"resources": {"limits": {"nvidia.com/gpu": 2}}}]
     assert observe.matters(document)
@@ -84,7 +84,7 @@ def test_a_pod_with_a_claim_or_an_extended_resource_claim_is_recorded() -> None:
 # --- what is kept --------------------------------------------------------------------------------
 
 
-def test_nothing_that_may_be_secret_is_kept() -> None:
+def test_possible_secrets_are_not_kept() -> None:
     document = pod("u", 1)
     document["metadata"] |= {
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": CANARY},
@@ -110,7 +110,7 @@ def test_nothing_that_may_be_secret_is_kept() -> None:
     assert '"app": "train"' in kept
 
 
-def test_no_kind_keeps_an_annotation_or_a_label_that_is_not_on_the_list() -> None:
+def test_no_kind_keeps_an_unlisted_annotation_or_label() -> None:
     document = {
         "metadata": {
             "name": "x",
@@ -126,7 +126,7 @@ def test_no_kind_keeps_an_annotation_or_a_label_that_is_not_on_the_list() -> Non
         assert CANARY not in json.dumps(project(document)), name
 
 
-def test_hostile_text_is_data_of_bounded_length() -> None:
+def test_hostile_text_is_cut_and_kept_as_data() -> None:
     document = pod("u", 1, name='=cmd|"/c calc"!A1')
     document["metadata"]["labels"] = {"app": "\u202eevil\0\ud800" + "x" * 262_144}
     kept = observe.pod(document)
@@ -137,13 +137,13 @@ def test_hostile_text_is_data_of_bounded_length() -> None:
     label.encode()
 
 
-def test_requests_are_bounded_too() -> None:
+def test_the_number_of_requests_is_limited() -> None:
     asked = {f"nvidia.com/gpu-{n}": "1" for n in range(10_000)}
     kept = observe.extended_requests({"resources": {"requests": asked}})
     assert len(kept) == observe.LIST_LIMIT
 
 
-def test_lists_are_bounded_too() -> None:
+def test_the_length_of_lists_is_limited() -> None:
     document = pod("u", 1)
     document["spec"]["containers"] *= 10_000
     assert len(observe.pod(document)["spec"]["containers"]) == observe.LIST_LIMIT
@@ -151,20 +151,20 @@ def test_lists_are_bounded_too() -> None:
 
 @pytest.mark.parametrize("broken", [None, 5, "text", [], {"metadata": 5}, {"spec": [1]}])
 @pytest.mark.parametrize("kind", sorted(observe.PROJECTIONS))
-def test_a_document_of_any_form_is_read_without_a_fall(kind: str, broken: object) -> None:
+def test_a_document_of_any_shape_is_read_without_an_error(kind: str, broken: object) -> None:
     document: dict[str, Any] = {"metadata": broken, "spec": broken, "status": broken}
     observe.PROJECTIONS[kind](document)
     assert isinstance(observe.matters(document), bool)
 
 
-def test_a_time_in_another_form_is_no_time() -> None:
+def test_a_time_in_another_format_is_no_time() -> None:
     assert observe.time_or_empty("2026-10-01T00:00:00Z") == "2026-10-01T00:00:00Z"
     not_times = ("2026-10-01T00:00:00+02:00", "yesterday", 5, None, "2026-10-01T00:00:00Z\n")
     for other in (*not_times, "2026-02-30T00:00:00Z", "9999-99-99T99:99:99Z"):
         assert observe.time_or_empty(other) == ""
 
 
-def test_a_node_keeps_what_decides_what_its_devices_are() -> None:
+def test_a_node_keeps_the_fields_that_identify_its_devices() -> None:
     kept = observe.node(
         {
             "metadata": {
@@ -195,7 +195,7 @@ def test_a_node_keeps_what_decides_what_its_devices_are() -> None:
     assert "lastHeartbeatTime" not in json.dumps(kept)
 
 
-def test_a_claim_says_who_uses_which_device() -> None:
+def test_a_claim_keeps_its_pods_and_devices() -> None:
     kept = observe.claim(
         {
             "metadata": {"name": "c", "namespace": "team-a", "uid": "u"},
@@ -231,8 +231,8 @@ def test_a_claim_says_who_uses_which_device() -> None:
     assert (row["device_class"], row["request_name"]) == ("gpu.nvidia.com", "gpu")
 
 
-def test_a_share_of_a_device_keeps_its_id_and_what_it_consumes() -> None:
-    """Claims that share a device tell their parts only here; no API server answers for the past."""
+def test_a_share_of_a_device_keeps_its_id_and_consumed_capacity() -> None:
+    """Only this field holds the parts of claims that share a device, and the API has no history."""
     kept = observe.claim(
         {
             "metadata": {"name": "c", "namespace": "team-a", "uid": "u"},
@@ -310,7 +310,7 @@ SHARED_DEVICE = {
 }  # fmt: skip
 
 
-def test_a_device_keeps_how_it_can_be_shared_divided_and_why_it_is_tainted() -> None:
+def test_a_device_keeps_its_sharing_partitions_and_taints() -> None:
     kept = observe.resource_slice(sliced(SHARED_DEVICE))
     (device,) = kept["devices"]
     assert device["attributes"] == {
@@ -341,7 +341,7 @@ def test_a_device_keeps_how_it_can_be_shared_divided_and_why_it_is_tainted() -> 
 
 
 def test_a_slice_of_shared_counters_keeps_them() -> None:
-    """Since Kubernetes 1.35 counters and devices stand in slices of their own."""
+    """Since Kubernetes 1.35, counters and devices are in separate slices."""
     counters = [{"name": "gpu-0-counter-set", "counters": {"memory-slice-0": {"value": "1"}}}]
     kept = observe.resource_slice(sliced({}, counters))
     assert kept["sharedCounters"] == [
@@ -349,7 +349,7 @@ def test_a_slice_of_shared_counters_keeps_them() -> None:
     ]
 
 
-def test_a_taint_without_effect_on_pods_leaves_the_device_on_offer() -> None:
+def test_a_taint_without_effect_does_not_withdraw_the_device() -> None:
     taints = [{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}]
     kept = observe.resource_slice(sliced(SHARED_DEVICE | {"taints": taints}))
     line = {"line": "object", "resource": "resourceslices", "via": "added", "at": text(0),
@@ -366,7 +366,7 @@ def real_pods() -> dict[str, dict[str, Any]]:
     return {i["metadata"]["name"]: observe.pod(i) for i in items if i["kind"] == "Pod"}
 
 
-def test_real_pods_read_as_their_scheduler_and_kubelet_meant_them() -> None:
+def test_real_pods_have_the_times_of_scheduler_and_kubelet() -> None:
     pods = real_pods()
     times = {}
     for name, projection in pods.items():
@@ -375,12 +375,12 @@ def test_real_pods_read_as_their_scheduler_and_kubelet_meant_them() -> None:
     assert times["toolarge"] == ("", "", "")
     assert times["train-7749487fbd-pzpdz"] == ("08:47:20", "08:47:48", "")
     assert times["done-l6r8k"] == ("08:53:12", "08:53:50", "08:53:50")
-    assert times["inits"] == ("08:53:12", "08:53:21", "")  # evicted, and nothing says when
+    assert times["inits"] == ("08:53:12", "08:53:21", "")  # evicted, without a time in its status
     assert times["inits2"] == ("08:54:27", "08:54:28", "")
 
 
-def test_a_real_pods_effective_request_is_the_schedulers() -> None:
-    """init 2, sidecar 1, main 1 → 2, as the real scheduler's own metric says."""
+def test_a_real_pods_effective_request_equals_the_schedulers() -> None:
+    """init 2, sidecar 1, main 1 → 2, as in the metric of the real scheduler."""
     spec = real_pods()["inits2"]["spec"]
     wrapped = {
         kind: [

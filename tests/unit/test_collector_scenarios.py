@@ -1,7 +1,7 @@
-"""The journal of whole scenarios against the lives that the fleet played: to the second.
+"""The journal of whole scenarios equals the pod lifetimes of the simulated fleet to the second.
 
-What happened is read from the fleet's own values, not from the API's objects: bound, first main
-container started, last container ended, object gone, and what was held.
+Expected values come from the fleet itself and not from the API's objects: bound, first main
+container started, last container ended, object deleted, and the devices held.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Row = dict[str, Any]
 
 
 def live(made: World, fleet: Fleet) -> None:
-    """Drive the clock through the whole scenario, with the collector always at its heels."""
+    """Drive the clock through the whole scenario; the collector catches up at every step."""
     made.start_collector()
-    # What happens in the last moments may be told in the hour after the scenario.
+    # Events of the last moments may arrive in the hour after the scenario.
     end = fleet.ended_at + HOUR_SECONDS
     for at in stops(made.api.history, fleet.started_at, end, fleet.faults):
         made.clock.advance_to(epoch(at))
@@ -69,7 +69,7 @@ def landed_rows(made: World, fleet: Fleet) -> dict[str, list[Row]]:
 
 
 def holders(cluster: Cluster, fleet: Fleet) -> list[PodLife]:
-    """The pods that asked for a device, and were there at some time of the scenario."""
+    """The pods that requested a device and existed during the scenario."""
     return [
         pod
         for pod in cluster.pods
@@ -80,7 +80,7 @@ def holders(cluster: Cluster, fleet: Fleet) -> list[PodLife]:
 
 
 def told(rows: list[Row]) -> dict[str, Row]:
-    """For each pod the earliest bound and start, the end, and when it was told gone."""
+    """For each pod the earliest bound and start, the end, and the time when it was gone."""
     found: dict[str, Row] = {}
     for row in rows:
         known = found.setdefault(row["pod_uid"], {"rows": 0})
@@ -99,7 +99,7 @@ def at_or_none(second: int | None, before: int) -> datetime | None:
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_the_journal_equals_what_was_played(tmp_path: Path, name: str) -> None:
+def test_the_journal_equals_the_simulated_fleet(tmp_path: Path, name: str) -> None:
     check_journal(tmp_path, build_fleet(load_scenario(name)))
 
 
@@ -121,7 +121,7 @@ faults:
 """
 
 
-def test_cards_that_are_cut_anew_by_a_fault_end_their_pods_to_the_second(tmp_path: Path) -> None:
+def test_a_repartitioned_card_ends_its_pods_to_the_second(tmp_path: Path) -> None:
     fleet = build_fleet(read_scenario(RECUT, "recut.yaml", None))
     (node,) = fleet.clusters[0].nodes
     assert len(node.states) > 1
@@ -155,8 +155,8 @@ clusters:
 """
 
 
-def test_a_pod_is_its_topmost_owners_however_long_the_chain(tmp_path: Path) -> None:
-    """The workload that the scenario says, and every link of its chain in the journal."""
+def test_a_pod_belongs_to_its_topmost_owner(tmp_path: Path) -> None:
+    """The workload of the scenario, and every owner between it and the pod, are in the journal."""
     fleet = build_fleet(read_scenario(OWNED, "owned.yaml", None))
     (cluster,) = fleet.clusters
     with world(cluster, tmp_path, fleet.started_at) as made:
@@ -204,7 +204,7 @@ def check_life(pod: PodLife, known: Row, fleet: Fleet) -> None:
              for n, t in known.items()}  # fmt: skip
     assert known["bound_at"] == at_or_none(pod.scheduled_at, until), pod.name
     if pod.started_at is not None and pod.started_at < fleet.started_at:
-        # A container that restarted before anybody watched shows a later start, and no other.
+        # A container that restarted before the watch began shows only its later start.
         began_at = epoch(pod.started_at)
         assert began_at <= known["started_at"] <= epoch(fleet.started_at), pod.name
     else:
@@ -217,7 +217,7 @@ def check_life(pod: PodLife, known: Row, fleet: Fleet) -> None:
         assert known["ended_at"] is None, pod.name
     gone_at = at_or_none(pod.gone_at, until)
     if pod.end_reported and pod.finished_at is not None:
-        # Its end is written in its status, so the clock need not stop when it was deleted.
+        # Its status contains its end, so the clock need not stop when it was deleted.
         assert known.get("gone_at") is None or known["gone_at"] >= gone_at, pod.name
     else:
         assert known.get("gone_at") == gone_at, pod.name
@@ -237,7 +237,7 @@ def check_requests(pods: list[PodLife], rows: list[Row], later: set[str]) -> Non
 
 
 def check_nodes(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
-    """Every capacity and allocatable, from the second on at which it changed."""
+    """Check every capacity and allocatable, from the second of its change."""
     landed = {
         (r["node_name"], r["observed_at"], r["resource"]): (r["capacity"], r["allocatable"])
         for r in rows
@@ -250,12 +250,12 @@ def check_nodes(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
                 if not may_be_a_device(resource):
                     continue
                 seen = landed.get((node.name, epoch(state.from_at), resource))
-                # A state that differs from the one before in nothing that is kept leaves no row.
+                # A state without a change in the kept fields adds no row.
                 assert seen in (None, (count, state.allocatable.get(resource, 0)))
 
 
 def check_claims(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
-    """Who held which device through a claim, and since when."""
+    """Check which pod held which device through a claim, and since when."""
     landed: dict[tuple[str, str], list[tuple[datetime, tuple[str, ...]]]] = {}
     for row in rows:
         key = (row["claim_uid"], row["device"])
@@ -273,7 +273,7 @@ def check_claims(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
 
 
 def check_namespaces(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
-    """Every life of every namespace, under its own UID."""
+    """Check every lifetime of every namespace, by its UID."""
     landed = {(r["namespace"], r["namespace_uid"]) for r in rows}
     gone = {r["namespace_uid"]: r["observed_at"] for r in rows if r["deleted"]}
     for life in cluster.namespaces:
@@ -285,7 +285,7 @@ def check_namespaces(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
 
 
 def check_quotas(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
-    """What was hard and used, from the second on at which it changed."""
+    """Check hard and used values of quotas, from the second of their change."""
     landed = {
         (r["namespace"], r["quota_name"], r["observed_at"], r["resource"]): (r["hard"], r["used"])
         for r in rows
@@ -296,11 +296,11 @@ def check_quotas(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
                 continue
             for name, used in counts.items():
                 key = (quota.namespace, quota.name, epoch(at), name.removeprefix("requests."))
-                # A change that is taken back within the same second leaves nothing.
+                # A change that is reverted within the same second leaves no row.
                 assert landed.get(key, (0, used))[1] == used
 
 
-def test_a_namespace_that_was_made_again_has_two_uids_and_an_end_between(tmp_path: Path) -> None:
+def test_a_recreated_namespace_has_two_uids_and_an_end_between(tmp_path: Path) -> None:
     fleet = build_fleet(load_scenario("namespace_made_again"))
     (cluster,) = fleet.clusters
     twice = [n.name for n in cluster.namespaces if _lives(cluster, n.name) > 1]
@@ -317,7 +317,7 @@ def _lives(cluster: Cluster, name: str) -> int:
     return sum(1 for life in cluster.namespaces if life.name == name)
 
 
-def test_devices_that_are_given_by_claims_are_known_with_their_product(tmp_path: Path) -> None:
+def test_devices_of_claims_have_their_product(tmp_path: Path) -> None:
     fleet = build_fleet(load_scenario("every_way_to_share"))
     (cluster,) = fleet.clusters
     with world(cluster, tmp_path, fleet.started_at) as made:
@@ -332,8 +332,10 @@ def test_devices_that_are_given_by_claims_are_known_with_their_product(tmp_path:
     assert all(offered[key]["product"] for key in held)
 
 
-def test_a_gap_hides_only_what_happened_in_it(tmp_path: Path) -> None:
-    """watch_gap: what the gap does not touch is exact; what it touches lies within its edges."""
+def test_a_gap_hides_only_events_inside_it(tmp_path: Path) -> None:
+    """watch_gap: lifetimes outside the gap are exact; values that the gap hides lie within its
+    edges.
+    """
     fleet = build_fleet(load_scenario("watch_gap"))
     (cluster,) = fleet.clusters
     with world(cluster, tmp_path, fleet.started_at, faults=fleet.faults) as made:
@@ -360,7 +362,7 @@ def test_a_gap_hides_only_what_happened_in_it(tmp_path: Path) -> None:
 
 
 def check_within(pod: PodLife, known: Row) -> None:
-    """Whatever is known of a pod that a gap touched is true."""
+    """Check that the known times of a pod with a gap are true."""
     for name, second in (
         ("bound_at", pod.scheduled_at),
         ("started_at", pod.started_at),

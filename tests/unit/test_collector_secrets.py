@@ -1,6 +1,6 @@
-"""A collector's token stays out of the journal, whatever a server or a proxy repeats of it.
+"""A collector's token is not in the journal, even if a server or a proxy repeats it.
 
-Put here: what may be echoed, and a search through everything that a collector leaves behind.
+Put here: responses that repeat the token, and a search of all files of a collector.
 Not here: the forms of a token (`test_redaction`), or the sample store's (`test_landing_secrets`).
 """
 
@@ -39,7 +39,7 @@ from tests.kubernetes_by_hand import NOON
 from warehouse.store import FolderStore
 
 CLUSTER_ID = "prod-eu"
-# Long enough that a text which is cut at 200 letters would cut it, and with what URLs escape.
+# Longer than the limit of 200 characters for quoted texts, with characters that URLs escape.
 CANARY = "canary+3e7d21f4/" + "0123456789abcdef" * 12 + "=="
 JSON = {"content-type": "application/json"}
 FORMS = (CANARY, quote(CANARY, safe=""), b64encode(b"Bearer " + CANARY.encode()).decode())
@@ -130,7 +130,7 @@ ECHOES = [
 
 
 class Server:
-    """Answers well at first, and then shows what was sent to it."""
+    """A server that responds correctly at first, and then with the request that it received."""
 
     def __init__(self, echo: Echo, echoes_lists: bool) -> None:
         self._echo, self._echoes_lists = echo, echoes_lists
@@ -162,7 +162,7 @@ def client_of(server: Server, folder: Path) -> KubernetesClient:
 
 @pytest.mark.parametrize("echoes_lists", [False, True], ids=["watches", "lists"])
 @pytest.mark.parametrize("echo", ECHOES)
-def test_what_a_server_repeats_of_our_token_is_written_nowhere(
+def test_a_token_in_responses_is_written_nowhere(
     tmp_path: Path,
     echo: Echo,
     echoes_lists: bool,
@@ -177,7 +177,7 @@ def test_what_a_server_repeats_of_our_token_is_written_nowhere(
     settings = CollectorSettings(CLUSTER_ID, retry=QUICK)
     collector = Collector(client_of(server, tmp_path), spool, clock, settings)
     thread = collector.run_in_thread(stop)
-    # Every resource was asked twice (lists that fail: once at one instant), and all of it written.
+    # Every resource was requested twice (lists that fail: once per instant), and all lines written.
     wanted = len(RESOURCES) * (1 if echoes_lists else 2)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and (
@@ -198,14 +198,14 @@ def test_what_a_server_repeats_of_our_token_is_written_nowhere(
     said = [caplog.text, *capfd.readouterr(), str(collector.health)]
     said += [health_answer(path, collector.health, NOON)[1] for path in ("/readyz", "/metrics")]
     for form in FORMS:
-        # Nor a piece of it: what is cut after it was said must not leave its beginning.
+        # Also not a part of it: a text that is cut after the redaction must not keep its beginning.
         for piece in (form[10:40], form[100:130]):
             assert not [name for name, body in kept.items() if piece.encode() in body]
             assert not [text for text in said if piece in text]
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-def test_no_error_says_the_token(tmp_path: Path, echo: Echo) -> None:
+def test_no_error_contains_the_token(tmp_path: Path, echo: Echo) -> None:
     client = client_of(Server(echo, echoes_lists=True), tmp_path)
     for ask in (
         lambda: list(client.pages(PATHS["pods"])),

@@ -1,4 +1,4 @@
-"""Segments: whole or not at all, once, in the hour they belong to; and a spool that refuses."""
+"""Segments are complete or absent, written once, in their hour; a full spool loses nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def written(store: Store) -> list[Line]:
     return found
 
 
-def test_lines_go_to_the_segment_of_their_hour_and_keep_their_order(tmp_path: Path) -> None:
+def test_lines_go_to_the_segment_of_their_hour_in_order(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     journal = writer(store)
     journal.add([line(10), line(3590), line(3600), line(3700)])
@@ -62,7 +62,7 @@ def test_lines_go_to_the_segment_of_their_hour_and_keep_their_order(tmp_path: Pa
     assert [s.sequence for s in segments(store, CLUSTER, NOON + timedelta(hours=1))] == [1, 2]
 
 
-def test_a_segment_says_whose_it_is_and_who_wrote_it(tmp_path: Path) -> None:
+def test_a_segment_names_its_cluster_and_writer(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     journal = writer(store, "collector-7f9", position=41)
     journal.add([line(10)])
@@ -99,7 +99,7 @@ def written_by(store: FolderStore, key: str) -> str:
 
 @dataclass
 class Forgetful(FolderStore):
-    """A store whose write is durable and which then says that it failed."""
+    """A store whose write succeeds and then raises an error."""
 
     folder: Path
     failures: int = 1
@@ -113,7 +113,7 @@ class Forgetful(FolderStore):
         return made
 
 
-def test_a_write_that_was_durable_and_said_no_is_not_written_twice(tmp_path: Path) -> None:
+def test_a_durable_write_with_an_error_is_not_repeated(tmp_path: Path) -> None:
     store = Forgetful(tmp_path)
     journal = writer(store)
     journal.add([line(10), line(20)])
@@ -126,7 +126,7 @@ def test_a_write_that_was_durable_and_said_no_is_not_written_twice(tmp_path: Pat
 
 
 class Full(FolderStore):
-    """A disk that is full until somebody makes room."""
+    """A disk that is full until space is freed."""
 
     full = False
 
@@ -139,13 +139,13 @@ class Full(FolderStore):
         return super().list(prefix)
 
 
-def test_a_full_disk_loses_nothing_and_writing_goes_on_by_itself(tmp_path: Path) -> None:
+def test_a_full_disk_loses_nothing_and_writing_resumes(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
         made.spool = disk = Full(tmp_path / "spool")
         collector = made.start_collector(flush_seconds=60)
         made.advance(600 + 60)
         disk.full = True
-        made.advance(1800)  # `short` comes, ends and goes meanwhile
+        made.advance(1800)  # `short` starts and ends meanwhile
         assert "No space left" in collector.health.spool_trouble
         assert not collector.health.is_ready(made.clock.now())
         disk.full = False
@@ -187,7 +187,7 @@ def sealed(lines: bytes) -> bytes:
         (sealed(OPENED + OPENED), "line 2 is `opened`; `opened` is the first"),
     ],
 )
-def test_a_segment_that_is_none_is_refused(body: bytes, seen: str) -> None:
+def test_an_invalid_segment_is_refused(body: bytes, seen: str) -> None:
     with pytest.raises(SegmentDamaged, match=seen):
         list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
 
@@ -219,7 +219,7 @@ def test_a_segment_that_is_none_is_refused(body: bytes, seen: str) -> None:
         ),
     ],
 )
-def test_a_sealed_line_of_another_form_names_its_place(line: str, seen: str) -> None:
+def test_an_invalid_line_is_named_by_its_place(line: str, seen: str) -> None:
     body = sealed(OPENED + line.encode() + b"\n")
     with pytest.raises(SegmentDamaged, match=f"line 2 has another form: .*{seen}"):
         list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
@@ -231,7 +231,7 @@ def test_a_segment_of_another_version_is_refused() -> None:
         list(parse_lines("journal/c/2026-10-01T12Z-000001.jsonl", body))
 
 
-def test_an_hour_with_a_line_of_another_form_is_degraded(tmp_path: Path) -> None:
+def test_an_hour_with_an_invalid_line_is_degraded(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
         made.start_collector(flush_seconds=600)
         made.advance(600 + 2 * HOUR)
@@ -247,7 +247,7 @@ def test_an_hour_with_a_line_of_another_form_is_degraded(tmp_path: Path) -> None
         assert made.rows(attempt)  # the other segments are read
 
 
-def test_whatever_bit_flips_in_a_segment_none_of_its_lines_is_taken(tmp_path: Path) -> None:
+def test_a_segment_with_a_flipped_bit_is_refused_whole(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     journal = writer(store)
     journal.add([line(10, number=1), line(20, text="å")])
@@ -264,14 +264,14 @@ def test_whatever_bit_flips_in_a_segment_none_of_its_lines_is_taken(tmp_path: Pa
             next(parse_lines(key, body[:end]))
 
 
-def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     store.create("journal/prod-eu/notes.jsonl", b"x")
     with pytest.raises(SegmentDamaged, match="its name is not"):
         segments(store, CLUSTER)
 
 
-def test_a_key_can_be_read_back(tmp_path: Path) -> None:
+def test_a_key_can_be_parsed(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     key = segment_key(CLUSTER, NOON, 7)
     store.create(key, b"x")
@@ -293,13 +293,13 @@ def test_the_last_segments_are_found_by_day_or_in_the_whole_journal(
     assert [s.hour for s in months_later] == old[1:]
 
 
-def test_a_journal_that_has_never_been_written_is_recovered_as_nothing(tmp_path: Path) -> None:
+def test_an_unwritten_journal_is_recovered_as_empty(tmp_path: Path) -> None:
     state = JournalState()
     assert recover(FolderStore(tmp_path), CLUSTER, state, NOON) == 0
     assert state.last_at is None
 
 
-def test_hours_that_nobody_watched_leave_nothing_in_the_spool(tmp_path: Path) -> None:
+def test_unwatched_hours_leave_nothing_in_the_spool(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
         made.start_collector()
         made.advance(60)
@@ -319,7 +319,7 @@ def damage(made: World, key: str) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def test_a_damaged_segment_is_landed_as_it_is_and_its_hour_says_so(tmp_path: Path) -> None:
+def test_a_damaged_segment_is_landed_unchanged_and_reported(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
         made.start_collector(flush_seconds=600)
         made.advance(600 + 2 * HOUR)
@@ -337,7 +337,7 @@ def test_a_damaged_segment_is_landed_as_it_is_and_its_hour_says_so(tmp_path: Pat
 def test_a_flipped_bit_in_a_segment_is_reported_and_never_evidence(
     tmp_path: Path,
 ) -> None:
-    """What is decoded is what there is without the segment."""
+    """The decoded rows are those of the other segments."""
     rng = random.Random(12)
     with world(quiet_cluster(), tmp_path, MIDNIGHT - 600) as made:
         made.start_collector(flush_seconds=600)
@@ -417,7 +417,7 @@ def readable(made: World) -> list[Line]:
 
 
 class CountingStore(MemoryStore):
-    """Counts how often its names are listed."""
+    """A store that counts how often its names are listed."""
 
     listed_count = 0
 
@@ -426,7 +426,7 @@ class CountingStore(MemoryStore):
         return super().list(prefix)
 
 
-def test_a_spool_of_a_year_is_not_looked_through_every_hour() -> None:
+def test_a_spool_of_a_year_is_not_listed_every_hour() -> None:
     store = CountingStore()
     journal = JournalWriter(store, CLUSTER, "one", "0.1.0")
     for hour in range(24):
@@ -439,7 +439,7 @@ def test_a_spool_of_a_year_is_not_looked_through_every_hour() -> None:
     assert sequences == [1, 2, *([1, 2, 3] * 23), 1]
 
 
-def test_writers_that_meet_in_a_later_hour_go_on_after_one_another() -> None:
+def test_two_writers_of_a_later_hour_take_consecutive_sequences() -> None:
     store = CountingStore()
     ours, theirs = (JournalWriter(store, CLUSTER, name, "0.1.0") for name in ("one", "two"))
     for journal, seconds in ((ours, 0), (theirs, 1), (theirs, 3600), (theirs, 3601), (ours, 3602)):

@@ -1,7 +1,7 @@
-"""A watch that is held up, because too much waits for the collector.
+"""A watch that is blocked because the queue of the collector is full.
 
-Put here: the reader of one watch, with a server and a queue that do what they are told to.
-Not here: what a watch tells (`test_collector_client`), or whole collectors (`test_collector_life`).
+Put here: the reader of one watch, with a server and a queue that follow a script.
+Not here: events of a watch (`test_collector_client`), or whole collectors (`test_collector_life`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOTHING = httpx.Response(200)
 
 
 class Server:
-    """Tells three bookmarks a stream; after the last stream the watcher is to end."""
+    """A server of three bookmarks per stream; the last stream ends the watcher."""
 
     def __init__(self, stop: threading.Event, streams: int) -> None:
         self.began_at: list[int] = []
@@ -51,7 +51,7 @@ class Server:
 
 
 class CrowdedQueue(queue.Queue[Item]):
-    """Has no place for one word until it was offered so many times."""
+    """A queue that is full for one item until it was offered a given number of times."""
 
     def __init__(self, version: int, tries: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class CrowdedQueue(queue.Queue[Item]):
         super().put(item, block, timeout)
 
 
-def test_what_waits_for_a_collector_is_bounded() -> None:
+def test_the_queue_of_a_collector_is_limited() -> None:
     client = KubernetesClient(
         ClusterAccess("https://api.example"), httpx.MockTransport(lambda _: NOTHING)
     )
@@ -73,8 +73,8 @@ def test_what_waits_for_a_collector_is_bounded() -> None:
     assert collector._items.maxsize == WAITING_LIMIT
 
 
-def test_long_objects_take_the_places_of_several() -> None:
-    """A node of 60 kB takes two, and the longest object 129: so bytes are bounded."""
+def test_long_objects_take_several_places() -> None:
+    """A node of 60 kB takes two, and the longest object 129, so the number of bytes is limited."""
     items = Waiting()
     node = Event("nodes", NOON, "MODIFIED", {}, 101, byte_count=60_000)
     longest = replace(node, byte_count=EVENT_BYTES_LIMIT)
@@ -90,7 +90,7 @@ def test_long_objects_take_the_places_of_several() -> None:
     assert items.full()
 
 
-def test_a_watch_says_how_long_its_words_are() -> None:
+def test_an_event_has_its_length_in_bytes() -> None:
     line = b'{"type": "ADDED", "object": {"metadata": {"resourceVersion": "7"}}}'
     told = httpx.Response(200, content=line + b"\n", headers={"content-type": "application/json"})
     client = KubernetesClient(
@@ -112,10 +112,10 @@ def test_a_watch_says_how_long_its_words_are() -> None:
         (PLACE_TRIES_LIMIT, [100, 102, 105], [101, 102, 103, 104, 105]),
     ],
 )
-def test_a_connection_that_nobody_read_for_long_is_left_and_told_anew(
+def test_a_connection_that_was_not_read_for_long_is_opened_again(
     tries: int, began_at: list[int], told: list[int]
 ) -> None:
-    """What lay in it came nobody knows when: none of it counts as heard when it was found there."""
+    """The time of its buffered events is unknown, so none of them proves a live watch."""
     stop, items = threading.Event(), CrowdedQueue(102, tries)
     server = Server(stop, len(began_at))
     clock = StoppedClock(NOON)

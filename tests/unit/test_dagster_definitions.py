@@ -1,9 +1,10 @@
-"""What Dagster loads: without a source, without dbt, from decisions of any shape; the whole graph.
+"""Dagster definitions load without sources, without dbt, with any decisions; the whole graph.
 
 Put here: definitions as they are loaded, and the graph as text.
 Not here: runs (`test_dagster_hours`, `test_dagster_month`).
 
-After a change of the graph that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
+To rewrite the graph after an intended change, run GPU_LEDGER_WRITE_GOLDEN=1 pytest on this file and
+review the difference.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from orchestration.demo.demo_home import make_home
 from tests.orchestrated import prepare_models
 
 GRAPH = Path(__file__).parent / "dagster_graph.txt"
-NOWHERE = "http://127.0.0.1:9"  # the port of discard: nothing answers there
+NOWHERE = "http://127.0.0.1:9"  # the discard port: no server responds there
 NOW = "2026-11-04T00:00:00Z"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home of three clusters, none of whose sources can be reached."""
+    """A home of three clusters whose sources cannot be reached."""
     path = tmp_path_factory.mktemp("definitions") / "home"
     fleet = build_fleet(load_scenario("tenant_in_two_clusters"))
     make_home(path, fleet, NOWHERE, {cluster.cluster_id: NOWHERE for cluster in fleet.clusters})
@@ -50,7 +51,7 @@ def defs(home: Path) -> dg.Definitions:
 
 
 def with_clusters(home: Path, place: Path, *rows: str) -> dg.Definitions:
-    """The definitions after these decisions about clusters."""
+    """The definitions with these decisions about clusters."""
     shutil.copytree(home, place / "home")
     table = place / "home" / "decisions" / "clusters.csv"
     head = table.read_text().splitlines()[0]
@@ -58,7 +59,7 @@ def with_clusters(home: Path, place: Path, *rows: str) -> dg.Definitions:
     return build_defs(LedgerHome(path=str(place / "home"), now=NOW))
 
 
-def test_they_load_without_sources_and_without_heavy_libraries(home: Path) -> None:
+def test_definitions_load_without_sources_or_heavy_libraries(home: Path) -> None:
     code = (
         "import sys, dagster; from orchestration.dagster_code.definitions import defs\n"
         "dagster.Definitions.validate_loadable(defs)\n"
@@ -73,7 +74,7 @@ def test_they_load_without_sources_and_without_heavy_libraries(home: Path) -> No
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr
 
 
-def test_the_graph_is_the_one_that_was_read(defs: dg.Definitions) -> None:
+def test_the_graph_equals_the_reviewed_text(defs: dg.Definitions) -> None:
     text = "\n".join(graph_lines(defs)) + "\n"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         GRAPH.write_text(text, encoding="utf-8")
@@ -81,7 +82,7 @@ def test_the_graph_is_the_one_that_was_read(defs: dg.Definitions) -> None:
 
 
 def graph_lines(defs: dg.Definitions) -> Iterator[str]:
-    """The graph for people: what there is, and on what it depends."""
+    """The graph as text: assets, checks and jobs, with their dependencies."""
     graph = defs.resolve_asset_graph()
     for key in sorted(graph.get_all_asset_keys()):
         yield from asset_lines(graph.get(key))
@@ -108,7 +109,7 @@ def asset_lines(node: Any) -> Iterator[str]:
         yield f"    check {check.name}"
 
 
-def test_every_asset_says_what_it_is_and_whose(defs: dg.Definitions) -> None:
+def test_every_asset_has_a_description_and_an_owner(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
     nodes = [graph.get(key) for key in graph.get_all_asset_keys()]
     silent = [n.key.to_user_string() for n in nodes if not n.description or not n.owners]
@@ -118,14 +119,14 @@ def test_every_asset_says_what_it_is_and_whose(defs: dg.Definitions) -> None:
     assert all(node.kinds for node in nodes)
 
 
-def test_a_column_says_of_which_columns_it_is_made(defs: dg.Definitions) -> None:
+def test_a_column_names_the_columns_that_it_depends_on(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
     facts = [key for key in graph.get_all_asset_keys() if key.path[0] == "facts"]
     shown = {key.path[1]: graph.get(key).metadata["dagster/column_lineage"] for key in facts}
     [rate] = shown["dim_rates"].deps_by_column["rate_nanos_per_hour"]
     assert rate.asset_key == dg.AssetKey(["facts", "stg_decisions__rates"])
     assert shown["fct_charges"].deps_by_column["cost_nanos"]
-    # Nothing is named that is not there.
+    # Every named column exists.
     columns = {
         key: {column.name for column in graph.get(key).metadata["dagster/column_schema"].columns}
         for key in facts
@@ -135,7 +136,7 @@ def test_a_column_says_of_which_columns_it_is_made(defs: dg.Definitions) -> None
             assert all(one.column_name in columns[one.asset_key] for one in made_of)
 
 
-def test_a_staging_model_depends_on_its_own_source_only(defs: dg.Definitions) -> None:
+def test_a_staging_model_depends_only_on_its_own_source(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
 
     def parents(name: str) -> set[str]:
@@ -147,7 +148,7 @@ def test_a_staging_model_depends_on_its_own_source_only(defs: dg.Definitions) ->
     assert parents("stg_decisions__rates") == {"decisions"}
 
 
-def test_checks_that_block_a_close_say_so(defs: dg.Definitions) -> None:
+def test_checks_that_block_a_close_are_marked(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
     check_result = dg.AssetKey(["billing", "check"])
     blocking = {
@@ -160,7 +161,7 @@ def test_checks_that_block_a_close_say_so(defs: dg.Definitions) -> None:
     assert not blocking["samples_missing"]
 
 
-def test_every_setting_of_a_job_is_described_and_a_close_is_dry(defs: dg.Definitions) -> None:
+def test_every_job_setting_is_described_and_a_close_is_dry(defs: dg.Definitions) -> None:
     for name, op in (
         ("pull_hours", "pull_configured_hours"),
         ("pull_due_hours", "pull_due"),
@@ -186,9 +187,7 @@ def test_writers_of_the_warehouse_share_one_pool(defs: dg.Definitions) -> None:
     assert close.definition.pool == "duckdb_writer"  # type: ignore[union-attr]
 
 
-def test_a_cluster_with_two_decisions_is_one_strip_from_the_first_to_the_last(
-    home: Path, tmp_path: Path
-) -> None:
+def test_a_cluster_with_two_decisions_has_one_partition_set(home: Path, tmp_path: Path) -> None:
     found = with_clusters(
         home,
         tmp_path,
@@ -205,7 +204,7 @@ def test_a_cluster_with_two_decisions_is_one_strip_from_the_first_to_the_last(
     assert other.get_partition_keys()[0] == "2026-10-02T06"
 
 
-def test_clusters_whose_names_look_alike_stay_two(home: Path, tmp_path: Path) -> None:
+def test_clusters_with_similar_names_stay_separate(home: Path, tmp_path: Path) -> None:
     graph = with_clusters(
         home, tmp_path, "aaa-1,gpu-east,2026-10-01,", "bbb-2,gpu_east,2026-10-01,"
     ).resolve_asset_graph()
@@ -213,13 +212,13 @@ def test_clusters_whose_names_look_alike_stay_two(home: Path, tmp_path: Path) ->
     assert raw == {"gpu_east_aaa_1", "gpu_east_bbb_2"}
 
 
-def test_decisions_that_contradict_do_not_load_and_say_where(home: Path, tmp_path: Path) -> None:
+def test_contradicting_decisions_do_not_load_and_are_named(home: Path, tmp_path: Path) -> None:
     with pytest.raises(DecisionsRefused) as refused:
         with_clusters(home, tmp_path, "c-1,east,2026-10-01,", "c-1,east,2026-10-02,")
     assert "clusters.csv" in refused.value.message()
 
 
-def test_an_hour_that_is_measured_in_part_is_a_partition() -> None:
+def test_a_partly_measured_hour_is_a_partition() -> None:
     first, last = (
         datetime(2026, 10, 1, 0, 30, tzinfo=UTC),
         datetime(2026, 10, 1, 2, 0, 1, tzinfo=UTC),

@@ -1,8 +1,8 @@
-"""What goes wrong around Dagster: workers, daemons and queues. The hours come back, and say why.
+"""Faults of Dagster's workers, daemons and queues: hours are pulled later, with the reason.
 
-Put here: faults between our work and Dagster's memory of it.
-Not here: a memory that is lost whole (`scenarios/test_dagster_loses_its_head`), or PostgreSQL's
-(`servers/test_dagster_on_postgres`).
+Put here: faults between a pull and Dagster's record of it.
+Not here: the loss of Dagster's whole storage (`scenarios/test_dagster_loses_its_head`), or
+PostgreSQL's faults (`servers/test_dagster_on_postgres`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
 NAMES = [f"2026-10-01T0{hour}" for hour in range(6)]
 KILLED = 9
-WAIT_SECONDS = 120.0  # for the other of two runs, on a machine under load
+WAIT_SECONDS = 120.0  # for the second run, on a machine under load
 QUEUED_RUNS = int(os.environ.get("GPU_LEDGER_QUEUED_RUNS", "100"))
-"""A thousand take a minute: GPU_LEDGER_QUEUED_RUNS=1000 pytest, with this file."""
+"""A thousand take a minute: run GPU_LEDGER_QUEUED_RUNS=1000 pytest on this file."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ with dagster_at(Path(home), datetime.fromisoformat(now), Path(memory)) as dagste
 
 
 def die_between_write_and_event(dagster: Dagster) -> None:
-    """A worker asks for all six hours and is killed before it tells Dagster of any."""
+    """A worker that pulls all six hours and is killed before it reports an event to Dagster."""
     memory = dagster.instance.root_directory
     where = [str(dagster.home), memory, format_instant(AFTER), NAMES[0], NAMES[5]]
     root = Path(__file__).parents[2]
@@ -89,12 +89,12 @@ def die_between_write_and_event(dagster: Dagster) -> None:
     assert ran.returncode == KILLED, ran.stderr
 
 
-def test_a_worker_killed_between_write_and_event_loses_and_doubles_nothing(
+def test_a_worker_killed_before_its_events_loses_and_duplicates_nothing(
     dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     die_between_write_and_event(dagster)
     [run] = dagster.instance.get_runs()
-    assert run.status is dg.DagsterRunStatus.STARTED  # as far as Dagster knows
+    assert run.status is dg.DagsterRunStatus.STARTED  # Dagster has not noticed the kill
     assert set(dagster.statuses(SAMPLES).values()) <= {"IN_PROGRESS", "MISSING"}
     monkeypatch.setattr(dg.DagsterInstance, "get", lambda: dagster.instance)
     monkeypatch.setattr(type(dagster.instance), "__exit__", lambda *_: None)
@@ -102,7 +102,7 @@ def test_a_worker_killed_between_write_and_event_loses_and_doubles_nothing(
     assert end_lost_runs(dagster.mark) == 1
     assert "IN_PROGRESS" not in dagster.statuses(SAMPLES).values()
     requests = dagster.look("hours_due").run_requests
-    # The samples landed: their strip follows the ledger, and only the journal is asked for.
+    # The samples are landed, so their partitions follow the landing; only the journal is requested.
     assert dagster.statuses(SAMPLES) == dict.fromkeys(NAMES, "MATERIALIZED")
     assert {key.path[-1] for r in requests for key in r.asset_selection} == {"kubernetes_hours"}
     assert [len(entry.responses) for entry in entries(dagster, Source.THANOS)] == [1] * 6
@@ -111,7 +111,7 @@ def test_a_worker_killed_between_write_and_event_loses_and_doubles_nothing(
 
 
 def landing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both runs believe that the first manifest of the chain is theirs to write."""
+    """Let both runs assume that they write the first manifest of the chain."""
     both, create = Barrier(2), FolderStore.create
 
     def together(store: FolderStore, key: str, body: bytes) -> bool:
@@ -125,7 +125,7 @@ def landing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("later", "sequences"),
     [
-        # Two that ask at the same second and hear the same say the same: that is one attempt.
+        # Two queries in the same second with equal responses are one attempt.
         pytest.param(timedelta(0), [1], id="in the same second"),
         pytest.param(timedelta(seconds=1), [1, 2], id="a second apart"),
     ],
@@ -150,25 +150,25 @@ def test_two_runs_on_one_partition_are_one_hour(
     assert len(hour.responses) == len(sequences)
 
 
-def test_a_daemon_killed_between_cursor_and_submit_asks_again(dagster: Dagster) -> None:
+def test_a_daemon_killed_between_cursor_and_submit_requests_again(dagster: Dagster) -> None:
     first = dagster.look("hours_due")
     assert first.cursor
-    again = dagster.look("hours_due", first.cursor)  # the cursor was kept, no run was
+    again = dagster.look("hours_due", first.cursor)  # the cursor was stored without a run
     assert [r.tags for r in again.run_requests] == [r.tags for r in first.run_requests]
     assert len(again.run_requests) == 2
 
 
-def test_facts_that_nobody_submitted_are_asked_for_again(dagster: Dagster) -> None:
+def test_facts_without_a_submitted_run_are_requested_again(dagster: Dagster) -> None:
     assert dagster.job("pull_due_hours").success
     first = dagster.look("facts_outdated")
     assert len(first.run_requests) == 1
     assert len(dagster.look("facts_outdated", first.cursor).run_requests) == 1
 
 
-def test_the_live_hour_is_asked_for_beside_a_long_queue_of_partitions(dagster: Dagster) -> None:
+def test_the_live_hour_is_requested_despite_a_long_queue(dagster: Dagster) -> None:
     job = dagster.defs.resolve_implicit_global_asset_job_def().name
     for number in range(QUEUED_RUNS):
-        # A backfill that somebody cut into pieces: every one for an hour that is long past.
+        # A backfill in many single runs, each for an hour long past.
         hour = NAMES[number % 5]
         dagster.instance.add_run(
             dg.DagsterRun(
@@ -184,16 +184,16 @@ def test_the_live_hour_is_asked_for_beside_a_long_queue_of_partitions(dagster: D
     assert {key.path[-1] for key in live.asset_selection} == {"thanos_hours", "kubernetes_hours"}
     assert dagster.execute(live).success
     assert dagster.statuses(SAMPLES)[NAMES[5]] == "MATERIALIZED"
-    # What is queued is not asked for a second time; the journal, which nobody queued, is.
+    # Queued hours are not requested again; the journal, which is not queued, is requested.
     assert {key.path[-1] for r in others for key in r.asset_selection} == {"kubernetes_hours"}
-    # The facts do not wait for the queue for ever: `test_dagster_month` holds that.
+    # Facts wait for the queue only for a limited time: see `test_dagster_month`.
 
 
-def test_a_code_location_that_does_not_load_says_why_and_loses_no_hour(dagster: Dagster) -> None:
+def test_a_code_location_that_fails_names_the_reason_and_loses_no_hour(dagster: Dagster) -> None:
     due = [request.tags for request in dagster.look("hours_due").run_requests]
     table = dagster.home / "decisions" / "clusters.csv"
     right = table.read_text()
-    table.write_text(right + right.splitlines()[-1] + "\n")  # decided twice
+    table.write_text(right + right.splitlines()[-1] + "\n")  # two decisions
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", "import orchestration.dagster_code.definitions"],
         cwd=Path(__file__).parents[2],
@@ -202,7 +202,7 @@ def test_a_code_location_that_does_not_load_says_why_and_loses_no_hour(dagster: 
         text=True,
     )
     assert ran.returncode != 0
-    assert "DecisionsRefused" in ran.stderr  # what the pages show of the location
+    assert "DecisionsRefused" in ran.stderr  # the error of the location on Dagster's pages
     assert "clusters.csv" in ran.stderr
     table.write_text(right)
     again = type(dagster)(dagster.home, dagster.instance, AFTER)

@@ -1,10 +1,10 @@
-"""Hours in Dagster: asked against a served fleet, green or red in their strips, and why.
+"""Hours in Dagster: pulled from a served fleet, with the status and reason of each partition.
 
-Put here: raw assets, the jobs that ask, what the strips show.
+Put here: raw assets, the jobs that pull, the status of partitions.
 Not here: facts, check and closing (`test_dagster_month`).
 
-The fleet is `thin_line`: six hours of one cluster, of which each test takes a copy of a home that
-has a journal, and of which nothing was asked.
+The fleet is `thin_line`: six hours of one cluster. Each test gets a copy of a home that has a
+journal and no attempt yet.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def dagster(home: Path, tmp_path: Path) -> Iterator[Dagster]:
 
 
 def lose_journal(home: Path, *hours: int) -> None:
-    """Nobody watched these hours."""
+    """Remove the journal of these hours, as without a collector."""
     for hour in hours:
         found = list((home / "journal").rglob(f"*2026-10-01T{hour:02d}*"))
         assert found
@@ -80,7 +80,7 @@ def test_a_range_of_hours_is_one_run_and_each_hour_becomes_green(dagster: Dagste
     assert ran.success
     assert dagster.statuses(SAMPLES) == dict.fromkeys(NAMES, "MATERIALIZED")
     assert dagster.statuses(JOURNAL) == dict.fromkeys(NAMES, "MATERIALIZED")
-    assert attempts(dagster.home, Source.THANOS) == 1  # one asking of six hours
+    assert attempts(dagster.home, Source.THANOS) == 1  # one attempt for six hours
     event = dagster.instance.get_latest_materialization_event(dagster.key(SAMPLES))
     assert event is not None
     assert event.asset_materialization is not None
@@ -89,7 +89,7 @@ def test_a_range_of_hours_is_one_run_and_each_hour_becomes_green(dagster: Dagste
     assert int(shown["dagster/row_count"].value) > 0
 
 
-def test_exactly_the_hours_that_are_not_whole_are_red(dagster: Dagster) -> None:
+def test_exactly_the_incomplete_hours_are_red(dagster: Dagster) -> None:
     lose_journal(dagster.home, 1, 3)
     ran = dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5])
     assert not ran.success
@@ -98,7 +98,7 @@ def test_exactly_the_hours_that_are_not_whole_are_red(dagster: Dagster) -> None:
     assert dagster.statuses(SAMPLES) == dict.fromkeys(NAMES, "MATERIALIZED")
 
 
-def test_a_red_hour_says_why_and_what_to_run_next(dagster: Dagster) -> None:
+def test_a_red_hour_shows_the_reason_and_the_next_command(dagster: Dagster) -> None:
     lose_journal(dagster.home, 3)
     dagster.materialize(JOURNAL, partition=NAMES[3])
     [observation] = dagster.observations(JOURNAL, NAMES[3])
@@ -109,12 +109,12 @@ def test_a_red_hour_says_why_and_what_to_run_next(dagster: Dagster) -> None:
     assert said["first missing"] == "2026-10-01T03:00:00Z"
     assert said["can be backfilled"] == "no: no collector watched this time"
     assert "gpu-ledger accept-gap" in said["next command"]
-    # Broken over lines, as a shell takes it: a page would cut off a long one.
+    # The command is broken over lines for the shell, because a page would cut off a long line.
     command = said["next command"].replace(" \\\n  ", " ")
     assert "--from 2026-10-01T03:00:00Z --to 2026-10-01T04:00:00Z" in command
 
 
-def test_an_hour_that_was_watched_in_part_says_when_that_ended(dagster: Dagster) -> None:
+def test_a_partly_watched_hour_shows_when_the_watch_ended(dagster: Dagster) -> None:
     unwatch(dagster.home, 3, minute=20)
     dagster.materialize(JOURNAL, partition=NAMES[3])
     [observation] = dagster.observations(JOURNAL, NAMES[3])
@@ -124,7 +124,7 @@ def test_an_hour_that_was_watched_in_part_says_when_that_ended(dagster: Dagster)
     assert said["first missing"] == "2026-10-01T03:20:00Z"
 
 
-def test_an_hour_that_could_not_be_asked_can_repair_and_names_its_command(dagster: Dagster) -> None:
+def test_an_hour_of_an_unreachable_source_names_its_command(dagster: Dagster) -> None:
     before = wrong_address(dagster.home)
     assert not dagster.materialize(SAMPLES, partition=NAMES[2]).success
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "FAILED"
@@ -143,7 +143,7 @@ def test_an_hour_that_could_not_be_asked_can_repair_and_names_its_command(dagste
     assert dagster.statuses(SAMPLES)[NAMES[2]] == "MATERIALIZED"
 
 
-def test_the_command_that_an_hour_shows_repairs_it_wherever_it_is_typed(
+def test_the_command_of_an_hour_backfills_it_from_any_folder(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GPU_LEDGER_HOME", raising=False)
@@ -168,7 +168,7 @@ def test_the_command_that_an_hour_shows_repairs_it_wherever_it_is_typed(
         assert gap.interval == Interval(FIRST + timedelta(hours=3), FIRST + timedelta(hours=4))
 
 
-def test_a_second_look_that_fails_leaves_a_whole_hour_green(dagster: Dagster) -> None:
+def test_a_failing_second_query_leaves_a_complete_hour_green(dagster: Dagster) -> None:
     assert dagster.materialize(SAMPLES, partition=NAMES[0]).success
     wrong_address(dagster.home)
     assert dagster.materialize(SAMPLES, partition=NAMES[0]).success
@@ -176,14 +176,14 @@ def test_a_second_look_that_fails_leaves_a_whole_hour_green(dagster: Dagster) ->
     assert len(dagster.observations(SAMPLES, NAMES[0])) == 1
 
 
-def test_runs_say_of_which_period_they_are_and_who_asked(dagster: Dagster) -> None:
+def test_runs_are_tagged_with_period_and_requester(dagster: Dagster) -> None:
     dagster.materialize(JOURNAL, partition=NAMES[0])
     [run] = dagster.instance.get_runs()
     assert run.tags["period"] == "2026-10"
     assert run.tags["requested_by"] == "a person"
 
 
-def test_pulling_by_name_asks_what_it_says_and_only_what_is_missing(dagster: Dagster) -> None:
+def test_pulling_by_name_queries_only_the_missing_hours(dagster: Dagster) -> None:
     hours = {"from_hour": NAMES[1], "until_hour": NAMES[3], "sources": ["kubernetes"]}
     assert dagster.job("pull_hours", hours).success
     green = [name for name, status in dagster.statuses(JOURNAL).items() if status == "MATERIALIZED"]
@@ -195,14 +195,14 @@ def test_pulling_by_name_asks_what_it_says_and_only_what_is_missing(dagster: Dag
     assert attempts(dagster.home, Source.KUBERNETES) == 2
 
 
-def test_an_error_of_ours_fails_the_run_in_its_own_words(dagster: Dagster) -> None:
+def test_an_error_of_gpu_ledger_fails_the_run_with_its_message(dagster: Dagster) -> None:
     ran = dagster.job("pull_hours", {"from_hour": NAMES[0], "until_hour": "tomorrow"})
     assert not ran.success
     [failure] = [event for event in ran.all_events if event.is_step_failure]
     assert "'tomorrow:00:00Z' is not a time" in str(failure.step_failure_data.user_failure_data)
 
 
-def test_what_is_owed_is_asked_live_hour_first_all_sources_of_a_window_together(
+def test_due_hours_start_with_the_live_hour_and_join_sources(
     dagster: Dagster,
 ) -> None:
     requests = dagster.look("hours_due").run_requests
@@ -224,12 +224,12 @@ def test_what_is_owed_is_asked_live_hour_first_all_sources_of_a_window_together(
 def test_the_job_pulls_the_same_hours_in_one_run(dagster: Dagster) -> None:
     assert dagster.job("pull_due_hours").success
     first = opened_at(dagster.home, AFTER).landing.attempts(source=Source.THANOS)[0]
-    assert first.window.started_at == FIRST + timedelta(hours=5)  # the live hour, before all
+    assert first.window.started_at == FIRST + timedelta(hours=5)  # the live hour first
     assert set(dagster.statuses(SAMPLES).values()) == {"MATERIALIZED"}
     assert set(dagster.statuses(JOURNAL).values()) == {"MATERIALIZED"}
 
 
-def test_the_schedule_of_the_live_hour_asks_for_nothing_else(dagster: Dagster) -> None:
+def test_the_live_hour_schedule_requests_only_the_live_hour(dagster: Dagster) -> None:
     [request] = dagster.tick("hourly_pull").run_requests
     assert request.tags["dagster/priority"] == "10"
     config = request.run_config["ops"]["pull_due"]["config"]
@@ -238,7 +238,7 @@ def test_the_schedule_of_the_live_hour_asks_for_nothing_else(dagster: Dagster) -
     assert green == [NAMES[5]]
 
 
-def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
+def test_hours_of_queued_runs_are_not_requested_again(dagster: Dagster) -> None:
     live, older = dagster.look("hours_due").run_requests
     job = dagster.defs.resolve_implicit_global_asset_job_def()
     started = dagster.instance.create_run_for_job(
@@ -256,7 +256,7 @@ def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
 @pytest.mark.parametrize(
     ("job", "op", "config", "left"),
     [
-        # Of six hours the live one is due apart, the five before it together.
+        # The live hour is due separately, the five hours before it together.
         ("pull_due_hours", "pull_due", {"hours": "LIVE"}, [5]),
         ("pull_due_hours", "pull_due", {"hours": "LATE_DATA"}, [1, 5]),
         ("pull_due_hours", "pull_due", {}, []),
@@ -274,7 +274,7 @@ def test_hours_on_their_way_are_not_asked_for_twice(dagster: Dagster) -> None:
         ),
     ],
 )
-def test_what_a_job_is_asking_for_is_not_asked_for_twice(
+def test_hours_of_a_running_job_are_not_requested_again(
     dagster: Dagster, job: str, op: str, config: dict[str, Any], left: list[int]
 ) -> None:
     run = dagster.instance.create_run_for_job(
@@ -294,10 +294,10 @@ def test_what_a_job_is_asking_for_is_not_asked_for_twice(
     assert due() == [1, 5]
 
 
-def test_a_run_that_fell_silent_is_not_believed_for_ever(
+def test_a_silent_run_blocks_its_hours_only_for_a_limited_time(
     dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its machine went down; nobody will ever say that it failed."""
+    """Its machine is down, so the run will never be reported as failed."""
     _, older = dagster.look("hours_due").run_requests
     job = dagster.defs.resolve_implicit_global_asset_job_def()
     dagster.instance.create_run_for_job(
@@ -313,7 +313,7 @@ def test_a_run_that_fell_silent_is_not_believed_for_ever(
     assert hours_in_progress(dagster.instance, keys) == {}
 
 
-def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
+def test_partitions_show_pulls_of_the_command_line(dagster: Dagster) -> None:
     opened = opened_at(dagster.home, AFTER)
     steps.pull(opened, Interval(FIRST, FIRST + timedelta(hours=2)))
     lose_journal(dagster.home, 2)
@@ -322,7 +322,7 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     looked = dagster.look("hours_due")
     shown = dagster.statuses(SAMPLES)
     assert [shown[name] for name in NAMES] == ["MATERIALIZED"] * 3 + ["MISSING"] * 3
-    # What is wrong with an hour is said by a run: a partition's page lists nothing else.
+    # The problem of an hour is an event of a run: the page of a partition lists nothing else.
     [tells] = of_checks_alone(looked)
     assert dagster.observations(JOURNAL, NAMES[2]) == []
     assert dagster.execute(tells).success
@@ -330,14 +330,14 @@ def test_strips_show_what_the_command_line_asked(dagster: Dagster) -> None:
     assert mark.metadata["can be backfilled"].value == "no: no collector watched this time"
     [run] = [run for run in dagster.instance.get_runs() if run.tags["why"] == tells.tags["why"]]
     assert run.tags["requested_by"] == "hours_due"
-    assert attempts(dagster.home, Source.KUBERNETES) == 2  # it asked nothing
+    assert attempts(dagster.home, Source.KUBERNETES) == 2  # no query was sent
     again = dagster.look("hours_due", looked.cursor)
-    assert again.asset_events == []  # told once
+    assert again.asset_events == []  # reported once
     assert of_checks_alone(again) == []
 
 
 @pytest.mark.deep
-def test_an_hour_that_was_asked_again_elsewhere_says_what_the_last_answer_was(
+def test_an_hour_pulled_elsewhere_shows_its_newest_outcome(
     dagster: Dagster,
 ) -> None:
     before = wrong_address(dagster.home)
@@ -353,7 +353,7 @@ def test_an_hour_that_was_asked_again_elsewhere_says_what_the_last_answer_was(
     assert "404" not in str(newest.metadata["reason"].value)
 
 
-def test_a_red_hour_that_the_command_line_repaired_becomes_green(dagster: Dagster) -> None:
+def test_a_red_hour_backfilled_by_the_command_line_becomes_green(dagster: Dagster) -> None:
     before = wrong_address(dagster.home)
     dagster.materialize(SAMPLES, partition=NAMES[2])
     (dagster.home / "config.toml").write_text(before)
@@ -375,7 +375,7 @@ def test_the_checks_of_a_source_follow_its_hours(dagster: Dagster) -> None:
     assert dagster.checks(SAMPLES) == {"hours_are_fresh": True, "hours_are_complete": True}
 
 
-def test_late_samples_are_looked_for_twice_and_the_journal_is_not(dagster: Dagster) -> None:
+def test_late_data_is_queried_twice_for_samples_and_not_for_the_journal(dagster: Dagster) -> None:
     dagster.job("pull_due_hours")
     asked = attempts(dagster.home, Source.KUBERNETES)
     for hours, looks in ((4, 2), (10, 2), (30, 3)):
@@ -386,7 +386,8 @@ def test_late_samples_are_looked_for_twice_and_the_journal_is_not(dagster: Dagst
             opened_at(dagster.home, dagster.now), Interval(FIRST, AFTER)
         )
         samples = [entry for entry in entries if entry.source is Source.THANOS]
-        # The hours were first asked three hours or more after most of them: their +3 h look is due.
+        # Most hours were first pulled three hours or more after their end, so their +3 h query is
+        # due.
         assert max(len(entry.responses) for entry in samples) <= looks + 1
         assert all(entry.best and entry.best.outcome is Outcome.OK for entry in samples)
     assert attempts(dagster.home, Source.KUBERNETES) == asked

@@ -1,10 +1,9 @@
-"""A month in Dagster: rebuilt, checked, drafted and closed, with the results of the command line.
+"""A month in Dagster: refreshed, checked, drafted and closed, with the results of the command line.
 
-Put here: jobs, sensors and schedules of a period.
-Not here: hours (`test_dagster_hours`).
+Put here: jobs, sensors and schedules of a period. Not here: hours (`test_dagster_hours`).
 
-Two homes of `thin_line` are counted once: a whole one, and one whose fourth hour nobody measured.
-Each test takes a copy.
+Two homes of `thin_line` are counted once: a complete one, and one without the fourth hour. Each
+test takes a copy.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from orchestration.dagster_code.sensors import WAIT_FOR_HOURS
 from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
 from warehouse.connection import WarehouseInUse, connected
 
-pytestmark = pytest.mark.deep  # whole runs of Dagster: a minute and a half of processor time
+pytestmark = pytest.mark.deep  # whole runs of Dagster: 90 s of processor time
 
 PERIOD = BillingPeriod("2026-10")
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 LEFT_OUT = FIRST + 3 * HOUR
-FIRST_MISSING = "2026-10-01T03:00:46Z"  # one sample beyond the hour before it was pulled with it
+FIRST_MISSING = "2026-10-01T03:00:46Z"  # the pull of the previous hour includes its first sample
 NOW = datetime(2026, 11, 4, tzinfo=UTC)
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
-BILLED = {"speech": 4_740_000_000, "vision": 17_380_000_000}  # test_thin_line says why
+BILLED = {"speech": 4_740_000_000, "vision": 17_380_000_000}  # calculated in test_thin_line
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def by_command(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Done by the steps that the command line calls."""
+    """A home that was closed with the steps of the command line."""
     home = world.copied(tmp_path_factory.mktemp("by_command"))
     opened = opened_at(home, NOW)
     steps.pull(opened, PERIOD.interval)
@@ -61,7 +60,7 @@ def by_command(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Done by Dagster's jobs."""
+    """A home that was counted with Dagster's jobs."""
     folder = tmp_path_factory.mktemp("counted")
     home = world.copied(folder)
     with dagster_at(home, NOW, folder / "memory") as dagster:
@@ -85,7 +84,7 @@ def counted(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unclean(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An hour was never asked, of either source; in another one the watch broke."""
+    """A home with one hour that was never pulled, and one in which the watch broke."""
     home = world.copied(tmp_path_factory.mktemp("unclean"))
     unwatch(home, 1, minute=55)
     opened = opened_at(home, NOW)
@@ -111,7 +110,7 @@ def dagster_of_unclean(unclean: Path, tmp_path: Path) -> Iterator[Dagster]:
 
 @pytest.fixture(scope="module")
 def checked_unclean(unclean: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with that home after it was checked, and with what Dagster remembers of it."""
+    """A folder with that home after a check, and with Dagster's storage of it."""
     folder = tmp_path_factory.mktemp("checked")
     shutil.copytree(unclean, folder / "home")
     with dagster_at(folder / "home", NOW, folder / "memory") as dagster:
@@ -136,7 +135,7 @@ def step_failure(ran: Any) -> str:
     return str(failure.step_failure_data.user_failure_data)
 
 
-def test_the_facts_are_those_of_the_command_line(counted: Path, by_command: Path) -> None:
+def test_the_facts_equal_those_of_the_command_line(counted: Path, by_command: Path) -> None:
     notes = [
         period_state.built_state(opened_at(home, NOW).home, PERIOD)
         for home in (counted, by_command)
@@ -146,7 +145,7 @@ def test_the_facts_are_those_of_the_command_line(counted: Path, by_command: Path
     assert notes[0].facts_sha256 == notes[1].facts_sha256
 
 
-def test_closing_from_the_pages_issues_the_documents_of_the_command_line(
+def test_closing_in_dagster_issues_the_documents_of_the_command_line(
     dagster: Dagster, by_command: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(by_command, tmp_path / "by_command")
@@ -154,7 +153,7 @@ def test_closing_from_the_pages_issues_the_documents_of_the_command_line(
     assert {d.tenant: d.billed_nanos for d in result.invoices} == BILLED
     assert close_for_real(dagster).success
     assert documents(dagster.home)
-    # The evidence was asked in other windows, so the sealed hashes differ; the amounts do not.
+    # The windows of the queries differ, so the sealed hashes differ; the amounts are equal.
     record = opened_at(dagster.home, NOW).record
     assert {
         str(record.sealed(d.sha256)["tenant"]): record.sealed(d.sha256)["total_billed_cost"]
@@ -165,16 +164,16 @@ def test_closing_from_the_pages_issues_the_documents_of_the_command_line(
 
 
 def close_for_real(dagster: Dagster) -> Any:
-    """A dry run, and then the close of the facts that it showed."""
+    """A dry run, and then the close of its facts."""
     assert dagster.job("close_period", {"period": "2026-10"}).success
     shown = dagster.observations("billing/invoice_drafts", "2026-10")
-    # A period that is closed already shows no draft.
+    # A closed period has no draft.
     facts = shown[0].metadata["facts_sha256"].value if shown else ""
     asked = {"period": "2026-10", "issue": True, "facts_sha256": facts}
     return dagster.job("close_period", asked)
 
 
-def test_only_the_facts_that_a_dry_run_showed_are_closed(dagster: Dagster) -> None:
+def test_only_the_facts_of_a_dry_run_are_closed(dagster: Dagster) -> None:
     for facts in ("", "0" * 64):
         asked = {"period": "2026-10", "issue": True, "facts_sha256": facts}
         assert "CLOSE-003 period 2026-10" in step_failure(dagster.job("close_period", asked))
@@ -187,7 +186,7 @@ def test_only_the_facts_that_a_dry_run_showed_are_closed(dagster: Dagster) -> No
     assert opened_at(dagster.home, NOW).record.closed_periods() == {"2026-10"}
 
 
-def test_a_close_is_dry_unless_told_otherwise(dagster: Dagster) -> None:
+def test_a_close_is_dry_by_default(dagster: Dagster) -> None:
     assert dagster.job("close_period", {"period": "2026-10"}).success
     assert opened_at(dagster.home, NOW).record.events() == []
     assert dagster.statuses("billing/invoices")["2026-10"] == "MISSING"
@@ -195,7 +194,7 @@ def test_a_close_is_dry_unless_told_otherwise(dagster: Dagster) -> None:
     assert "| vision | 17.38 |" in str(said.metadata["invoices"].value)
 
 
-def test_a_closed_period_is_left_alone(dagster: Dagster) -> None:
+def test_a_closed_period_is_unchanged(dagster: Dagster) -> None:
     assert close_for_real(dagster).success
     before = documents(dagster.home)
     refused = dagster.job("refresh_period", partition="2026-10")
@@ -208,14 +207,14 @@ def test_a_closed_period_is_left_alone(dagster: Dagster) -> None:
         assert dagster.tick(schedule).run_requests == []
 
 
-def test_an_unclean_month_is_drafted_and_checked_and_names_what_stands_against_it(
+def test_an_incomplete_month_is_drafted_with_its_blocking_findings(
     dagster_of_unclean: Dagster,
 ) -> None:
     dagster = dagster_of_unclean
     [request] = dagster.tick("month_drafts").run_requests
     assert request.tags["period"] == "2026-10"
     checked = dagster.job("check_period", partition="2026-10")
-    assert "period_may_be_billed,hour_not_measured" in str(checked.all_events)  # red, and by name
+    assert "period_may_be_billed,hour_not_measured" in str(checked.all_events)  # red
     assert dagster.statuses("billing/check")["2026-10"] == "MATERIALIZED"
     assert dagster.materialize("billing/invoice_drafts", partition="2026-10").success
     checks = dagster.checks("billing/check")
@@ -249,12 +248,12 @@ def about_the_period(home: Path) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def test_the_copy_is_made_of_checked_facts_whatever_blocks_a_close(
+def test_the_published_copy_has_checked_facts_also_of_a_blocked_month(
     dagster_of_unclean: Dagster,
 ) -> None:
     dagster = dagster_of_unclean
     assert dagster.job("refresh_period", partition="2026-10").success
-    assert dagster.statuses("published")["2026-10"] == "MISSING"  # they are not checked
+    assert dagster.statuses("published")["2026-10"] == "MISSING"  # not checked yet
     dagster.job("check_period", partition="2026-10")
     note = period_state.checked_state(opened_at(dagster.home, NOW).home, PERIOD)
     assert note is not None
@@ -263,7 +262,7 @@ def test_the_copy_is_made_of_checked_facts_whatever_blocks_a_close(
     assert about_the_period(dagster.home) == (note.facts_sha256, finding_count, note.blocking_count)
 
 
-def test_numbers_that_contradict_each_other_are_not_published(
+def test_inconsistent_facts_are_not_published(
     dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_period, copies = steps.check_period, dagster.home / "published"
@@ -282,7 +281,7 @@ def test_numbers_that_contradict_each_other_are_not_published(
     assert any("Not published; the previous copy stays" in text for text in said)
 
 
-def test_check_marks_the_hours_in_their_strips(dagster_of_checked: Dagster) -> None:
+def test_check_sets_the_coverage_status_of_hours(dagster_of_checked: Dagster) -> None:
     for asset in (SAMPLES, JOURNAL):
         [mark] = dagster_of_checked.observations(asset, "2026-10-01T03")
         assert mark.metadata["coverage status"].value in ("missing", "degraded")
@@ -296,20 +295,20 @@ def test_check_marks_the_hours_in_their_strips(dagster_of_checked: Dagster) -> N
     assert mark.metadata["first missing"].value == "2026-10-01T01:55:00Z"
 
 
-def test_a_mark_that_says_what_the_last_one_said_is_left_out(dagster_of_unclean: Dagster) -> None:
+def test_an_unchanged_coverage_status_is_not_repeated(dagster_of_unclean: Dagster) -> None:
     dagster = dagster_of_unclean
     for _ in range(2):
         dagster.job("check_period", partition="2026-10")
     assert len(dagster.observations(SAMPLES, "2026-10-01T03")) == 1
     opened = opened_at(dagster.home, NOW)
-    steps.pull(opened, Interval(LEFT_OUT, LEFT_OUT + HOUR))  # it is owed no more, but not counted
+    steps.pull(opened, Interval(LEFT_OUT, LEFT_OUT + HOUR))  # not due any more, but not counted yet
     dagster.job("check_period", partition="2026-10")
     newest, oldest = dagster.observations(SAMPLES, "2026-10-01T03")
     assert "attempt" in newest.metadata
     assert "attempt" not in oldest.metadata
 
 
-def test_each_source_has_its_own_limit_of_marks_and_the_next_check_goes_on(
+def test_each_source_has_its_own_limit_of_statuses_per_check(
     dagster_of_unclean: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dagster = dagster_of_unclean
@@ -325,14 +324,14 @@ def test_each_source_has_its_own_limit_of_marks_and_the_next_check_goes_on(
     assert marked(JOURNAL) == ["2026-10-01T01", "2026-10-01T03"]
 
 
-def test_a_late_hour_refreshes_the_facts_and_the_check_by_itself(
+def test_a_late_hour_refreshes_and_checks_the_facts(
     dagster_of_checked: Dagster,
 ) -> None:
     dagster = dagster_of_checked
     assert dagster.look("facts_outdated").run_requests == []
     for request in dagster.look("hours_due").run_requests:
         assert dagster.execute(request).success
-    assert dagster.look("facts_unchecked").run_requests == []  # these facts are already old
+    assert dagster.look("facts_unchecked").run_requests == []  # these facts are outdated already
     [refresh] = dagster.look("facts_outdated").run_requests
     assert (refresh.partition_key, refresh.tags["requested_by"]) == ("2026-10", "facts_outdated")
     assert dagster.job("refresh_period", partition="2026-10").success
@@ -346,19 +345,19 @@ def test_a_late_hour_refreshes_the_facts_and_the_check_by_itself(
     assert f"gpu-ledger close 2026-10 --issue --home {dagster.home}" in said.skip_message
 
 
-def test_another_decision_makes_the_facts_old(dagster: Dagster) -> None:
+def test_a_changed_decision_makes_the_facts_outdated(dagster: Dagster) -> None:
     assert dagster.look("facts_outdated").run_requests == []
     rates = dagster.home / "decisions" / "rates.csv"
     rates.write_text(rates.read_text().replace("1.80", "1.90"))
     assert len(dagster.look("facts_outdated").run_requests) == 1
 
 
-def test_a_lost_warehouse_makes_the_facts_old(dagster: Dagster) -> None:
+def test_a_lost_warehouse_makes_the_facts_outdated(dagster: Dagster) -> None:
     (dagster.home / "warehouse.duckdb").unlink()
     assert len(dagster.look("facts_outdated").run_requests) == 1
 
 
-def test_facts_wait_for_hours_on_their_way_but_not_for_ever(dagster: Dagster) -> None:
+def test_facts_wait_for_running_pulls_for_a_limited_time(dagster: Dagster) -> None:
     (dagster.home / "warehouse.duckdb").unlink()
     job = dagster.defs.resolve_implicit_global_asset_job_def()
     dagster.instance.create_run_for_job(
@@ -374,7 +373,7 @@ def test_facts_wait_for_hours_on_their_way_but_not_for_ever(dagster: Dagster) ->
     assert len(dagster.look("facts_outdated", first.cursor).run_requests) == 1
 
 
-def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: Dagster) -> None:
+def test_the_schedule_closes_a_month_only_if_enabled(dagster: Dagster) -> None:
     dagster.job("check_period", partition="2026-10")
     off = dagster.tick("month_close")
     assert off.run_requests == []
@@ -393,7 +392,7 @@ def test_a_month_is_closed_by_schedule_only_where_the_setting_says_so(dagster: D
     assert "its grace time ends at 2026-11-03T00:00:00Z" in early.skip_message
 
 
-def test_a_month_that_changed_since_it_was_checked_is_not_closed(dagster: Dagster) -> None:
+def test_a_month_that_changed_after_its_check_is_not_closed(dagster: Dagster) -> None:
     dagster.job("check_period", partition="2026-10")
     config = dagster.home / "config.toml"
     config.write_text(f"{config.read_text()}\n[schedule]\nclose_on_schedule = true\n")
@@ -404,12 +403,12 @@ def test_a_month_that_changed_since_it_was_checked_is_not_closed(dagster: Dagste
     assert "has changed since" in said.skip_message
 
 
-def test_the_night_checks_every_open_period(dagster: Dagster) -> None:
+def test_the_nightly_job_checks_every_open_period(dagster: Dagster) -> None:
     [request] = dagster.tick("nightly_check").run_requests
     assert request.partition_key == "2026-10"
 
 
-def test_a_second_refresh_leaves_no_more_files_than_the_first(dagster: Dagster) -> None:
+def test_a_second_refresh_leaves_no_more_files(dagster: Dagster) -> None:
     def files() -> set[str]:
         folder = dagster.home / "build"
         return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
@@ -419,9 +418,7 @@ def test_a_second_refresh_leaves_no_more_files_than_the_first(dagster: Dagster) 
     assert files() == before
 
 
-def test_a_locked_warehouse_is_tried_again(
-    dagster: Dagster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_warehouse_is_retried(dagster: Dagster, monkeypatch: pytest.MonkeyPatch) -> None:
     check_period, tries = steps.check_period, []
 
     def busy_once(*arguments: Any) -> Any:
@@ -436,8 +433,8 @@ def test_a_locked_warehouse_is_tried_again(
     assert len(tries) == 2
 
 
-def test_notes_about_a_period_are_only_notes(dagster: Dagster) -> None:
-    """Without them it is built and checked again; a broken one is not believed silently."""
+def test_a_period_without_notes_is_built_and_checked_again(dagster: Dagster) -> None:
+    """A damaged note is reported and not used."""
     for note in (dagster.home / "build").glob("*.json"):
         assert json.loads(note.read_text())
         note.unlink()

@@ -1,8 +1,8 @@
-"""Files of a home that a disk, an editor or a forger damaged: a named error, never a traceback.
+"""Damaged files of a home end in a named error, never in a traceback.
 
 Put here: every kept file and note of a closed home, damaged in many ways, and the commands that
 read it; random input for the parsers of bundles, backups, decisions and settings.
-Not here: responses of sources (`test_hostile_responses`), or what each error says.
+Not here: responses of sources (`test_hostile_responses`), or the text of each error.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """October is closed on real evidence; the notes of checks and counts are there."""
+    """October is closed on real evidence; the notes of checks and counts exist."""
     folder = tmp_path_factory.mktemp("damaged")
     world = World(folder / "home", pods=[Pod("team-a", "train", at("08 10:10"), at("08 10:40"))])
     world.parties = [f"customer,team-a,Team A,1 Road,,a@example.org,2026-01-01,,{SIGNED}"]
@@ -174,8 +174,8 @@ def test_a_damaged_file_is_named_by_the_command_that_reads_it(
     assert (raised.code, fault_of(raised, place)) == (code, "")
 
 
-def test_every_command_with_a_home_is_tried(closed: World) -> None:
-    """A new command is in the walk, or `ENDLESS` says why it is not."""
+def test_every_command_with_a_home_is_tested(closed: World) -> None:
+    """A new command is in this list, or `ENDLESS` gives the reason."""
     names = {one.name.split()[0] for one in commands(closed.path)}
     assert names | set(ENDLESS) >= set(COMMANDS) - WITHOUT_HOME
     assert not names & WITHOUT_HOME
@@ -205,7 +205,7 @@ def test_damaged_homes_of_the_product(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every command, on homes that the demo has pulled, collected, counted and closed."""
-    monkeypatch.setattr(thanos_client, "WAIT_BUDGET_SECONDS", 0.0)  # its servers have ended
+    monkeypatch.setattr(thanos_client, "WAIT_BUDGET_SECONDS", 0.0)  # its servers have stopped
     template = tmp_path / "template"
     words = ("demo", "--scenario", "thin_line", "--home", template / "home")
     program = Path(sys.executable).with_name("gpu-ledger")
@@ -221,7 +221,7 @@ def test_damaged_homes_of_the_product(
 
 @pytest.mark.explore
 def test_random_bundles(closed: World) -> None:
-    """No damage passes, and none raises: also where the listing and the chain were made to fit."""
+    """No damage passes or raises, also if the listing and the chain were rewritten to match."""
     choose = random.Random(SEED)
     body = (closed.path / "documents/2026-10/2026-10.zip").read_bytes()
     whole = verifier.Bundle()
@@ -240,7 +240,7 @@ def test_random_bundles(closed: World) -> None:
 
 
 def fitted(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Seals under the hash that they have now; as a careless forger leaves them."""
+    """Renew the hashes of the listing, as a forger who ignores the chain would."""
     return {
         f"sealed/{verifier._sha256(body)}.json" if name.startswith("sealed/") else name: body
         for name, body in files.items()
@@ -270,7 +270,7 @@ def test_random_backups(closed: World, tmp_path: Path) -> None:
 
 @pytest.mark.explore
 def test_random_decisions(closed: World) -> None:
-    """Whatever the tables say, they are read, or every problem names its file."""
+    """Any tables are read, or every problem names its file."""
     choose = random.Random(SEED)
     files = {path.name: path.read_bytes() for path in Home(closed.path).decisions.glob("*.csv")}
     for number in range(CASES):

@@ -1,4 +1,4 @@
-"""What the decisions answer: for an instant, a window, a cluster, a tenant.
+"""Decisions for an instant, a window, a cluster or a tenant.
 
 Put here: policies, clusters, outages, gaps, budgets, parties, cut points.
 Not here: prices (`test_decisions_rates`), copies of a period (`test_decisions_sealing`).
@@ -38,7 +38,7 @@ def days(first: int, last: int) -> Interval:
     return Interval(at(first), at(last))
 
 
-def test_without_a_decision_the_shipped_policies_hold() -> None:
+def test_without_a_decision_the_shipped_policies_apply() -> None:
     nothing = Decisions()
     assert nothing.billable_state(at(1)) is BillableState.RUNNING
     assert nothing.mig_weight(at(1)) is WeightPolicy.MAX
@@ -50,7 +50,7 @@ def test_without_a_decision_the_shipped_policies_hold() -> None:
     assert set(PolicyName) - set(DEFAULT_POLICIES) == {PolicyName.CURRENCY}
 
 
-def test_a_decided_policy_holds_in_its_time_and_the_default_outside_of_it() -> None:
+def test_a_policy_applies_during_its_validity_and_the_default_outside() -> None:
     decisions = decided(
         table(
             "policies",
@@ -72,7 +72,7 @@ def test_a_decided_policy_holds_in_its_time_and_the_default_outside_of_it() -> N
     assert decisions.grace_days(at(10)) == 5
 
 
-def test_the_currency_is_that_of_the_prices_unless_it_was_decided() -> None:
+def test_the_default_currency_is_that_of_the_prices() -> None:
     rates = table("rates", ",A100-40GB,whole,EUR,1,2026-10-10,,|,")
     assert decided(rates).currency(at(9)) is None
     assert decided(rates).currency(at(10)) == "EUR"
@@ -89,7 +89,7 @@ CLUSTERS = table(
 )
 
 
-def test_a_cluster_is_measured_in_its_time_only() -> None:
+def test_a_cluster_is_measured_only_during_its_validity() -> None:
     decisions = decided(CLUSTERS)
     assert decisions.cluster_at("c1", at(10, 12)) is None
     cluster = decisions.cluster_at("c1", at(10, 13))
@@ -99,7 +99,7 @@ def test_a_cluster_is_measured_in_its_time_only() -> None:
     assert decisions.cluster_at("prod", at(10, 13)) is None  # a name is only a label
 
 
-def test_the_calendar_expects_every_hour_that_is_measured_in_part() -> None:
+def test_the_calendar_expects_every_partly_measured_hour() -> None:
     expected = list(decided(CLUSTERS).expected_hours(OCTOBER.interval))
     assert [(c, s.value, h.hour) for c, s, h in expected] == [
         ("c1", "thanos", 12),
@@ -114,7 +114,7 @@ def test_the_calendar_expects_every_hour_that_is_measured_in_part() -> None:
     ]
 
 
-def test_a_change_within_an_hour_expects_that_hour_once() -> None:
+def test_an_hour_with_a_change_is_expected_once() -> None:
     decisions = decided(
         table(
             "clusters",
@@ -156,7 +156,7 @@ def test_outages_are_united_clipped_and_may_be_open() -> None:
     assert decisions.outage_intervals("c1", BillingPeriod("2026-09").interval) == []
 
 
-def test_the_budget_of_a_month_stands_before_the_one_of_every_month() -> None:
+def test_a_budget_of_one_month_replaces_that_of_every_month() -> None:
     rows = ["team-a,,EUR,100", "team-a,2026-10,EUR,200.50", "team-b,2026-10,EUR,300"]
     decisions = decided(table("budgets", *rows))
     november = BillingPeriod("2026-11")
@@ -171,7 +171,7 @@ def test_the_budget_of_a_month_stands_before_the_one_of_every_month() -> None:
     assert amount("team-c", OCTOBER) is None
 
 
-def test_a_budget_in_another_currency_than_the_prices_of_the_month_is_none() -> None:
+def test_a_budget_in_another_currency_than_the_prices_is_ignored() -> None:
     decisions = decided(
         table(
             "rates",
@@ -184,7 +184,7 @@ def test_a_budget_in_another_currency_than_the_prices_of_the_month_is_none() -> 
     assert decisions.budget("team-a", OCTOBER.next()) is None
 
 
-def test_an_invoice_has_the_issuer_and_the_customer_of_its_time() -> None:
+def test_an_invoice_has_the_issuer_and_customer_of_its_time() -> None:
     decisions = decided(
         table(
             "parties",
@@ -216,7 +216,7 @@ EVERYTHING = decided(
 )
 
 
-def test_the_month_is_cut_wherever_something_changes_strictly_inside_it() -> None:
+def test_the_month_is_cut_at_every_change_strictly_inside_it() -> None:
     cuts = EVERYTHING.cut_points(OCTOBER.interval)
     assert cuts == [at(day) for day in (2, 3, 4, 5, 6, 7, 8, 9)]
 
@@ -228,7 +228,7 @@ def test_cut_points_of_some_tables_only() -> None:
 
 
 @pytest.mark.parametrize("cut", EVERYTHING.cut_points(OCTOBER.interval))
-def test_something_is_different_before_and_after_every_cut(cut: datetime) -> None:
+def test_decisions_differ_before_and_after_every_cut(cut: datetime) -> None:
     def answers(instant: datetime) -> list[object]:
         window = Interval(instant, instant + timedelta(seconds=1))
         return [

@@ -1,6 +1,6 @@
-"""Two rows that answer one question for the same instant are refused, with both lines and values.
+"""Two rows for the same key and instant are refused, with both lines and values.
 
-Put here: overlap in every table, versions, currencies, names that point nowhere.
+Put here: overlap in every table, versions, currencies, names without a row.
 Not here: single cells (`test_decisions_reading`), equally specific prices (`test_decisions_rates`).
 """
 
@@ -71,7 +71,7 @@ def test_both_rows_and_the_instant_are_shown() -> None:
     )
 
 
-def test_different_keys_hold_at_once() -> None:
+def test_different_keys_are_valid_at_once() -> None:
     rates = [
         f"{cluster},{gpu},{profile},EUR,1,2026-10-01,,|,"
         for cluster in ("", "c1")
@@ -81,7 +81,7 @@ def test_different_keys_hold_at_once() -> None:
     assert problems(table("rates", *rates)) == []
 
 
-def test_a_short_row_after_a_long_one_is_found_even_behind_another_short_one() -> None:
+def test_a_short_row_inside_a_long_one_is_found_behind_another() -> None:
     found = problems(
         table(
             "tenants",
@@ -111,7 +111,7 @@ def test_tables_without_validity_have_one_row_per_key(name: str, row: str) -> No
     assert "is decided twice" in problem.seen
 
 
-def test_a_budget_for_one_month_stands_beside_the_one_for_every_month() -> None:
+def test_a_monthly_budget_and_one_for_every_month_are_no_overlap() -> None:
     rows = ["team-a,,EUR,100", "team-a,2026-10,EUR,200", "team-b,2026-10,EUR,300"]
     assert problems(table("budgets", *rows)) == []
 
@@ -122,13 +122,13 @@ GAP = "c1,thanos,2026-10-09T{0}:00:00Z,2026-10-09T{1}:00:00Z,{2},|,{3}"
 @pytest.mark.parametrize(
     ("second", "is_good"),
     [
-        (("15", "17", "waive", ""), True),  # signed in two overlapping pieces
+        (("15", "17", "waive", ""), True),  # accepted in two overlapping rows
         (("15", "17", "bill_lifecycle", ""), False),
         (("16", "17", "bill_lifecycle", ""), True),
-        (("15", "17", "bill_lifecycle", "pod-1"), True),  # one pod's row stands before
+        (("15", "17", "bill_lifecycle", "pod-1"), True),  # the row of one pod takes precedence
     ],
 )
-def test_a_gap_may_be_signed_in_pieces_and_not_in_two_ways(
+def test_a_gap_may_be_accepted_in_parts_but_not_in_two_ways(
     second: tuple[str, ...], is_good: bool
 ) -> None:
     found = problems(
@@ -137,7 +137,7 @@ def test_a_gap_may_be_signed_in_pieces_and_not_in_two_ways(
     assert [type(p) for p in found] == ([] if is_good else [DecisionsContradict])
 
 
-def test_a_third_answer_is_found_behind_two_rows_that_agree() -> None:
+def test_a_third_value_is_found_behind_two_equal_rows() -> None:
     found = problems(
         table(
             "accepted_gaps",
@@ -149,12 +149,12 @@ def test_a_third_answer_is_found_behind_two_rows_that_agree() -> None:
     assert [problem.where for problem in found] == ["accepted_gaps.csv line 4 and line 2"]
 
 
-def test_outages_may_overlap_because_they_are_united() -> None:
+def test_outages_may_overlap() -> None:
     rows = ["c1,2026-10-01,,credit", "c1,2026-10-02,2026-10-03,credit", ",2026-10-01,,credit"]
     assert problems(table("outages", *rows)) == []
 
 
-def test_a_version_is_one_value_for_ever() -> None:
+def test_a_version_has_one_value_for_ever() -> None:
     rows = ["mig_weight,v2,memory,2026-01-01,2026-02-01", "mig_weight,v2,max,2026-03-01,"]
     (problem,) = problems(table("policies", *rows))
     assert "the version 'v2' of mig_weight is two values" in problem.seen
@@ -164,7 +164,7 @@ def test_a_version_is_one_value_for_ever() -> None:
     assert problems(table("policies", *other)) == []
 
 
-def test_two_currencies_at_one_time_are_refused_and_one_after_the_other_is_fine() -> None:
+def test_two_currencies_may_follow_each_other_and_not_overlap() -> None:
     row = ",{0},whole,{1},1,{2},{3},|,"
     euro = row.format("A100-40GB", "EUR", "2026-01-01", "2026-10-01")
     assert problems(table("rates", euro, row.format("H100-80GB", "USD", "2026-10-01", ""))) == []
@@ -172,7 +172,7 @@ def test_two_currencies_at_one_time_are_refused_and_one_after_the_other_is_fine(
     assert "two currencies hold: EUR and USD" in problem.seen
 
 
-def test_a_currency_that_was_decided_is_that_of_the_prices() -> None:
+def test_a_decided_currency_equals_that_of_the_prices() -> None:
     rates = table("rates", ",A100-40GB,whole,USD,1,2026-10-01,,|,")
     policy = table("policies", "currency,v1,EUR,2026-01-01,")
     (problem,) = problems(rates, policy)
@@ -203,7 +203,7 @@ def test_a_decision_about_an_unknown_cluster_is_refused(name: str, row: str) -> 
     assert problems(clusters, table(name, row.replace("c2", "c1"))) == []
 
 
-def test_no_name_is_called_unknown_while_its_own_row_could_not_be_read() -> None:
+def test_a_name_with_an_invalid_row_is_not_reported_as_unknown() -> None:
     rows = ["c1,prod,yesterday,,both,30,30", "c2,lab,2026-10-01,,both,30,30"]
     broken = table("clusters", *rows)
     rates = table("rates", "c1,A100-40GB,whole,EUR,1,2026-10-01,,|,")

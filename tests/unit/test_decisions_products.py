@@ -1,7 +1,7 @@
-"""A new GPU is one row and no code: decided, classified, weighed and priced.
+"""A new GPU needs one row and no code: it is decided, classified, weighted and priced.
 
 Put here: products.csv together with the shipped tables.
-Not here: what the shipped tables say (`domain.gpu`).
+Not here: the contents of the shipped tables (`domain.gpu`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def catalogue(products: str = "") -> Catalogue:
         ("nvidia.com/mig-3g.144gb", "4"),  # half the memory of the card
     ],
 )
-def test_a_card_that_nobody_knew_is_priced_by_rows_alone(resource: str, hours_cost: str) -> None:
+def test_an_unknown_card_is_priced_by_rows_alone(resource: str, hours_cost: str) -> None:
     decisions = decided(X200, PRICES)
     known = catalogue(canonical_files(decisions.rows)["products.csv"])
     kind = classify(resource, LABELS, known)
@@ -56,7 +56,7 @@ def test_a_card_that_nobody_knew_is_priced_by_rows_alone(resource: str, hours_co
     assert format_nanos(price_nanos(3600, weighed, rate.rate_nanos_per_hour)) == hours_cost
 
 
-def test_without_its_row_the_card_is_unknown_and_its_prices_too() -> None:
+def test_without_its_row_the_card_and_its_prices_are_unknown() -> None:
     decisions = decided(X200, PRICES)
     assert not isinstance(classify("nvidia.com/gpu", LABELS, catalogue()), DeviceKind)
     assert len(unknown_to_catalogue(decisions.rates, catalogue())) == 2
@@ -75,7 +75,7 @@ def test_the_table_has_the_columns_of_the_shipped_one() -> None:
     assert HEADERS["products"].startswith(",".join(PRODUCT_COLUMNS))
 
 
-def test_every_shipped_product_could_have_been_decided() -> None:
+def test_every_shipped_product_is_a_valid_decision() -> None:
     rows = []
     for product in catalogue().products.values():
         geometry = product.geometry.name if product.geometry else ""

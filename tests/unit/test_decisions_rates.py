@@ -1,7 +1,7 @@
-"""Which price applies: the most specific row that holds; never a guess, never nothing.
+"""The price that applies is the most specific valid row; a missing or ambiguous price is an error.
 
-Put here: the lookup, its spans, equal specificity, and prices that jump.
-Not here: what a price costs for a number of seconds (`test_money`).
+Put here: the lookup, its intervals, equal specificity, and large changes of prices.
+Not here: the cost of a number of seconds (`test_money`).
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def test_the_most_specific_row_wins() -> None:
     )
     assert price(decisions, "c1", "1g.5gb") == "4 EUR"
     assert price(decisions, "c1", "whole") == "2 EUR"
-    assert price(decisions, "c1", "2g.10gb") == "2 EUR"  # by weight, from the cluster's card
+    assert price(decisions, "c1", "2g.10gb") == "2 EUR"  # by weight
     assert price(decisions, "c2", "1g.5gb") == "3 EUR"
     assert price(decisions, "c2", "whole") == "1 EUR"
     assert price(decisions, "c2", "2g.10gb") == "1 EUR"
 
 
-def test_a_price_holds_from_its_first_instant_to_before_its_last() -> None:
+def test_a_price_is_valid_from_its_first_instant_to_before_its_last() -> None:
     decisions = rates(
         rate_row("1", until="2026-10-10"), rate_row("1.2", since="2026-10-10", until="2026-10-20")
     )
@@ -81,7 +81,7 @@ def test_a_price_holds_from_its_first_instant_to_before_its_last() -> None:
     assert decisions.price_list.find("c1", A100, "whole", after) is None
 
 
-def test_a_specific_price_that_has_ended_leaves_the_general_one() -> None:
+def test_an_ended_specific_price_is_replaced_by_the_general_one() -> None:
     decisions = rates(rate_row("1"), rate_row("0.9", cluster="c1", until="2026-10-10"))
     assert price(decisions, "c1", "whole", AT - timedelta(seconds=1)) == "0.9 EUR"
     assert price(decisions, "c1", "whole", AT) == "1 EUR"
@@ -96,7 +96,7 @@ def test_without_a_row_there_is_no_price(cluster: str, gpu_class: str, profile: 
     assert decisions.price_list.find(cluster, gpu_class, profile, AT) is None
 
 
-def test_a_price_for_one_cluster_is_none_for_another() -> None:
+def test_a_price_for_one_cluster_does_not_apply_to_another() -> None:
     decisions = rates(rate_row("1", cluster="c1"))
     assert decisions.price_list.find("c2", A100, "whole", AT) is None
 
@@ -105,7 +105,7 @@ def test_a_price_of_zero_is_a_price() -> None:
     assert price(rates(rate_row("0")), "c1", "whole") == "0 EUR"
 
 
-def test_a_month_is_cut_where_the_price_changes_and_gaps_are_shown() -> None:
+def test_a_month_is_cut_at_price_changes_and_shows_gaps() -> None:
     decisions = rates(
         rate_row("1", until="2026-10-10"),
         rate_row("1.1", since="2026-10-20"),
@@ -117,7 +117,7 @@ def test_a_month_is_cut_where_the_price_changes_and_gaps_are_shown() -> None:
     assert sum(piece.seconds for piece, _ in spans) == 31 * 86_400
 
 
-def test_edges_of_prices_that_do_not_apply_cut_nothing() -> None:
+def test_edges_of_other_prices_cut_nothing() -> None:
     decisions = rates(
         rate_row("1"),
         rate_row("2", cluster="c2", since="2026-10-10", second_name="Grace"),
@@ -129,7 +129,7 @@ def test_edges_of_prices_that_do_not_apply_cut_nothing() -> None:
     assert [piece for piece, _ in spans] == [OCTOBER]
 
 
-def test_a_general_price_that_changes_under_a_specific_one_cuts_nothing() -> None:
+def test_a_change_of_a_general_price_under_a_specific_one_cuts_nothing() -> None:
     decisions = rates(
         rate_row("1", until="2026-10-10"),
         rate_row("1.1", since="2026-10-10"),
@@ -160,7 +160,7 @@ def test_a_cluster_price_and_a_profile_price_are_equally_specific() -> None:
         (("2025-01-01", ""), None),
     ],
 )
-def test_a_deciding_price_must_hold_as_long_as_the_doubt(
+def test_a_deciding_price_must_cover_the_whole_ambiguous_interval(
     deciding: tuple[str, str], where: str | None
 ) -> None:
     found = undecided(
@@ -173,7 +173,7 @@ def test_a_deciding_price_must_hold_as_long_as_the_doubt(
     )
 
 
-def test_equally_specific_prices_of_different_times_are_in_no_doubt() -> None:
+def test_equally_specific_prices_at_different_times_are_unambiguous() -> None:
     assert (
         undecided(
             rate_row("1", cluster="c1", until="2026-06-01"),
@@ -183,7 +183,7 @@ def test_equally_specific_prices_of_different_times_are_in_no_doubt() -> None:
     )
 
 
-def test_equally_specific_prices_of_different_classes_are_in_no_doubt() -> None:
+def test_equally_specific_prices_of_different_classes_are_unambiguous() -> None:
     assert (
         undecided(
             rate_row("1", cluster="c1"), rate_row("2", profile="1g.10gb", gpu_class="H100-80GB")
@@ -192,7 +192,7 @@ def test_equally_specific_prices_of_different_classes_are_in_no_doubt() -> None:
     )
 
 
-def test_a_doubt_is_refused_at_the_lookup_too() -> None:
+def test_an_ambiguous_price_is_also_refused_at_the_lookup() -> None:
     rows = [rate_row("1", cluster="c1"), rate_row("2", profile="1g.5gb")]
     each = [load_decisions(table("rates", row)).rates[0] for row in rows]
     with pytest.raises(DecisionsContradict, match=r"1 EUR per hour.*2 EUR per hour"):
@@ -205,13 +205,13 @@ def the_rate(**changes: str) -> Rate:
     return rates(rate_row(changes.pop("rate_per_hour", "1"), **changes)).rates[0]
 
 
-def test_a_rate_keeps_its_name_when_it_ends_or_is_explained_otherwise() -> None:
+def test_a_rate_keeps_its_id_when_its_end_or_reason_changes() -> None:
     ended = the_rate(until="2026-12-01", second_name="Grace")
     assert ended.rate_id == the_rate().rate_id
     assert the_rate(rate_per_hour="1.000").rate_id == the_rate().rate_id
 
 
-def test_every_part_of_a_price_is_in_its_name() -> None:
+def test_every_part_of_a_price_is_in_its_id() -> None:
     names = {
         the_rate().rate_id,
         the_rate(rate_per_hour="1.000000001").rate_id,
@@ -224,8 +224,8 @@ def test_every_part_of_a_price_is_in_its_name() -> None:
     assert len(names) == 7
 
 
-def test_the_name_of_a_rate_never_changes() -> None:
-    """It stands on invoices; a change of how it is made up must be seen here."""
+def test_the_id_of_a_rate_never_changes() -> None:
+    """Invoices contain it, so a change of its calculation must fail here."""
     canonical = b"l67:s0:s9:A100-40GBs5:wholet20:2026-01-01T00:00:00Zs3:EURi10:1000000000"
     assert the_rate().rate_id == f"rate-{hashlib.sha256(canonical).hexdigest()[:16]}"
 
@@ -254,7 +254,7 @@ def test_a_change_above_a_quarter_needs_a_second_name(old: str, new: str, is_lar
     assert unsigned(first, rate_row(new, since="2026-10-01", second_name="Grace")) == []
 
 
-def test_the_change_is_told_with_both_prices_and_percent() -> None:
+def test_a_change_shows_both_prices_and_the_percentage() -> None:
     (problem,) = rates(
         rate_row("1.803", until="2026-10-01"), rate_row("18.03", since="2026-10-01")
     ).problems
@@ -265,21 +265,21 @@ def test_the_change_is_told_with_both_prices_and_percent() -> None:
     )
 
 
-def test_the_first_price_ever_is_no_change() -> None:
+def test_the_first_price_is_no_change() -> None:
     assert unsigned(rate_row("1"), rate_row("100", gpu_class="H100-80GB")) == []
 
 
-def test_a_gap_without_a_price_hides_no_jump() -> None:
+def test_a_gap_between_prices_does_not_hide_a_large_change() -> None:
     assert unsigned(rate_row("1", until="2026-03-01"), rate_row("10", since="2026-10-01"))
 
 
-def test_a_more_specific_row_that_begins_later_is_a_change() -> None:
+def test_a_more_specific_row_with_a_later_start_is_a_change() -> None:
     seen = unsigned(rate_row("1"), rate_row("10", cluster="c1", since="2026-10-01"))
     assert len(seen) == 1
-    assert unsigned(rate_row("1"), rate_row("10", cluster="c1")) == []  # from the same instant
+    assert unsigned(rate_row("1"), rate_row("10", cluster="c1")) == []  # at the same instant
 
 
-def test_falling_back_to_the_general_price_is_a_change_signed_by_the_row_that_ends() -> None:
+def test_fallback_to_the_general_price_is_approved_in_the_ending_row() -> None:
     general = rate_row("10", until="2027-01-01")
     special = rate_row("1", cluster="c1", until="2026-10-01")
     assert len(unsigned(general, special)) == 1
@@ -287,13 +287,13 @@ def test_falling_back_to_the_general_price_is_a_change_signed_by_the_row_that_en
     assert unsigned(general, signed) == []
 
 
-def test_a_general_change_seen_by_many_clusters_is_told_once() -> None:
+def test_a_general_change_for_many_clusters_is_reported_once() -> None:
     rows = [rate_row("1", until="2026-10-01"), rate_row("10", since="2026-10-01")]
     rows += [rate_row("1", cluster=c, until="2026-02-01") for c in ("c1", "c2", "c3")]
     assert len(unsigned(*rows)) == 1
 
 
-def test_another_currency_is_a_change_that_two_people_sign() -> None:
+def test_a_change_of_currency_needs_a_second_name() -> None:
     rows = [rate_row("1", until="2026-10-01")]
     assert unsigned(*rows, rate_row("1", since="2026-10-01", currency="USD"))
 
@@ -301,9 +301,7 @@ def test_another_currency_is_a_change_that_two_people_sign() -> None:
 @pytest.mark.parametrize(
     ("month", "count"), [("2026-09", 0), ("2026-10", 1), ("2026-11", 1), ("2026-12", 0)]
 )
-def test_a_problem_belongs_to_every_month_that_is_billed_at_the_new_price(
-    month: str, count: int
-) -> None:
+def test_a_problem_belongs_to_every_month_billed_at_the_new_price(month: str, count: int) -> None:
     decisions = rates(
         rate_row("1", until="2026-10-01"),
         rate_row("10", since="2026-10-01", until="2026-12-01"),
@@ -311,13 +309,13 @@ def test_a_problem_belongs_to_every_month_that_is_billed_at_the_new_price(
     assert len(decisions.valid_in(BillingPeriod(month).interval).problems) == count
 
 
-def test_prices_for_what_no_product_is_are_found() -> None:
+def test_prices_of_unknown_products_are_found() -> None:
     catalogue = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"))
     decisions = rates(
         rate_row("1"),
         rate_row("2", profile="1g.5gb"),
         rate_row("3", profile="1g.10gb"),
-        rate_row("4", profile="1g.6gb"),  # an A30's
+        rate_row("4", profile="1g.6gb"),  # a profile of the A30
         rate_row("5", gpu_class="A100-40"),
         rate_row("6", gpu_class="MI300X", profile="cpx_nps4"),
         rate_row("7", gpu_class="L4", profile="1g.5gb"),

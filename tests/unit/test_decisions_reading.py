@@ -1,4 +1,4 @@
-"""Reading decision tables: what spreadsheets do is met, what cannot be meant is refused whole.
+"""Reading decision tables: spreadsheet formats are accepted, invalid tables are refused whole.
 
 Put here: bytes, headers, cells, limits; each problem with its file, line, value and remedy.
 Not here: rows against each other (`test_decisions_contradictions`).
@@ -32,7 +32,7 @@ def problems(files: dict[str, str | bytes]) -> list[BadInput]:
 
 
 def the_problem(files: dict[str, str | bytes]) -> BadInput:
-    """The one problem of the files; also says that nothing is loaded with it."""
+    """The one problem of the files, after a check that no table was loaded."""
     found = problems(files)
     assert len(found) == 1, found
     with pytest.raises(DecisionsRefused):
@@ -44,7 +44,7 @@ def rates(body: str | bytes) -> tuple[Rate, ...]:
     return load_decisions({"rates.csv": body}).rates
 
 
-def test_a_row_is_typed() -> None:
+def test_a_row_has_typed_values() -> None:
     (rate,) = rates(f"{RATES}\n{RATE}\n")
     assert rate == Rate(
         cluster_id="",
@@ -78,11 +78,11 @@ def test_a_row_is_typed() -> None:
     ids=["CRLF", "BOM", "BOM in text", "comments", "quoted comment", "space", "quotes",
          "zeros", "offset"],
 )  # fmt: skip
-def test_what_spreadsheets_and_people_do_is_met(body: str | bytes) -> None:
+def test_formats_of_spreadsheets_and_people_are_accepted(body: str | bytes) -> None:
     assert rates(body) == rates(f"{RATES}\n{RATE}\n")
 
 
-def test_columns_may_stand_in_another_order_and_optional_ones_may_be_absent() -> None:
+def test_columns_may_be_in_any_order_and_optional_ones_absent() -> None:
     names = RATES.removesuffix(",second_name").split(",")
     cells = RATE.removesuffix(",").split(",")
     backwards = f"{','.join(reversed(names))}\n{','.join(reversed(cells))}\n"
@@ -95,12 +95,12 @@ def test_commas_quotes_and_formulas_are_data_in_free_text() -> None:
     assert load_decisions({"clusters.csv": text}).clusters[0].cluster_name == '=cmd()|"x", 1'
 
 
-def test_names_with_emoji_or_written_from_right_to_left_are_kept() -> None:
+def test_emoji_and_right_to_left_names_are_kept() -> None:
     text = f"{HEADERS['clusters']}\n{CLUSTER.replace('prod', 'עברית 🚀')}"
     assert load_decisions({"clusters.csv": text}).clusters[0].cluster_name == "עברית 🚀"
 
 
-def test_a_table_that_is_not_there_is_empty_and_so_are_no_tables_at_all() -> None:
+def test_a_missing_table_is_empty() -> None:
     assert load_decisions({}) == load_decisions({"rates.csv": RATES})
     assert load_decisions({}).rates == ()
 
@@ -121,7 +121,7 @@ def test_other_encodings_are_refused(body: bytes, seen: str) -> None:
     assert "UTF-8" in problem.remedy
 
 
-def test_a_wrong_byte_is_shown_with_its_line() -> None:
+def test_an_invalid_byte_is_shown_with_its_line() -> None:
     body = f"{RATES}\n{RATE}\n".encode() + b"c1,\xfc"
     problem = the_problem({"rates.csv": body})
     assert problem.where == "rates.csv line 3"
@@ -133,14 +133,14 @@ def test_a_wrong_byte_is_shown_with_its_line() -> None:
     [("\x00", "U+0000"), ("\x1b", "U+001B"), ("\r", "U+000D"), ("\x7f", "U+007F"),
      ("\x85", "U+0085"), ("\u202e", "U+202E"), ("\ud800", "U+D800")],
 )  # fmt: skip
-def test_characters_that_nobody_sees_are_refused(character: str, name: str) -> None:
+def test_invisible_characters_are_refused(character: str, name: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{RATE.replace('agreed', f'a{character}b')}"})
     assert isinstance(problem, InvalidDecision)
     assert problem.where == "rates.csv line 2"
     assert name in problem.seen
 
 
-def test_a_forgotten_quote_costs_its_own_line_only() -> None:
+def test_a_missing_quote_invalidates_only_its_own_line() -> None:
     broken = RATE.replace("agreed", '"agreed')
     found = problems({"rates.csv": f"{RATES}\n{broken}\n{RATE}\n{RATE.replace('1.803', 'x')}"})
     assert [problem.where for problem in found] == [
@@ -150,7 +150,7 @@ def test_a_forgotten_quote_costs_its_own_line_only() -> None:
 
 
 @pytest.mark.parametrize("cell", ['"agreed"!', '"agreed" ', '"a"b"'])
-def test_text_behind_a_closed_quote_is_refused_and_not_joined_to_it(cell: str) -> None:
+def test_text_after_a_closing_quote_is_refused(cell: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{RATE.replace('agreed', cell)}"})
     assert isinstance(problem, InvalidDecision)
     assert "close the quote" in problem.remedy
@@ -162,7 +162,7 @@ def test_a_row_with_a_cell_too_many_or_too_few_is_refused(cells: str) -> None:
     assert problem.seen == f"{cells.count(',') + 1} cells; the header has 11"
 
 
-def test_a_header_says_at_once_what_is_missing_unknown_and_doubled() -> None:
+def test_a_header_error_lists_missing_unknown_and_duplicate_columns() -> None:
     header = RATES.replace("currency", "curency").replace("reason", "decided_by")
     problem = the_problem({"rates.csv": f"{header}\n{RATE}"})
     assert isinstance(problem, InvalidDecision)
@@ -174,18 +174,18 @@ def test_a_header_says_at_once_what_is_missing_unknown_and_doubled() -> None:
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-def test_a_table_with_another_separator_is_told_so(separator: str) -> None:
+def test_a_table_with_another_separator_is_named_as_such(separator: str) -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{RATE}".replace(",", separator)})
     assert isinstance(problem, InvalidDecision)
     assert "separated by commas" in problem.remedy
 
 
 @pytest.mark.parametrize("body", ["", "\n\n", "# rates\n", "\ufeff", ",,,\n"])
-def test_an_emptied_file_is_not_a_table_without_rows(body: str) -> None:
+def test_an_empty_file_is_not_a_table_without_rows(body: str) -> None:
     assert isinstance(the_problem({"rates.csv": body}), InvalidDecision)
 
 
-def test_a_file_of_another_name_is_refused_and_its_neighbour_named() -> None:
+def test_a_file_of_another_name_is_refused_with_a_suggestion() -> None:
     problem = the_problem({"rate.csv": f"{RATES}\n{RATE}"})
     assert isinstance(problem, InvalidDecision)
     assert problem.remedy == "rename it to rates.csv"
@@ -208,7 +208,7 @@ CELLS = {
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_the_good_row_of_every_table_is_read(name: str) -> None:
+def test_the_valid_row_of_every_table_is_read(name: str) -> None:
     decisions = load_decisions({f"{name}.csv": f"{HEADERS[name]}\n{CELLS[name]}"})
     assert len(getattr(decisions, name)) == 1
 
@@ -223,13 +223,13 @@ def test_the_good_row_of_every_table_is_read(name: str) -> None:
         ("clusters", "cluster_name", ""),
         ("clusters", "valid_from", ""),
         ("clusters", "valid_from", "01.10.2026"),
-        ("clusters", "valid_until", "2026-10-01"),  # as it begins: it would hold at no instant
+        ("clusters", "valid_until", "2026-10-01"),  # equal to its start: it would never be valid
         ("clusters", "valid_until", "2026-09-30"),
         ("clusters", "sources", "Both"),
         ("clusters", "sample_interval_seconds", "0"),
         ("clusters", "sample_interval_seconds", "3601"),
         ("clusters", "sample_interval_seconds", "30.0"),
-        ("clusters", "sample_interval_seconds", "29"),  # rarer scrapes than samples
+        ("clusters", "sample_interval_seconds", "29"),  # less frequent scrapes than samples
         ("clusters", "scrape_interval_seconds", "-30"),
         ("clusters", "reason", ""),
         ("clusters", "reason", "x" * 1001),
@@ -247,7 +247,7 @@ def test_the_good_row_of_every_table_is_read(name: str) -> None:
         ("rates", "mig_profile", ""),
         ("rates", "mig_profile", "Whole"),
         ("rates", "mig_profile", "1g5gb"),
-        ("rates", "mig_profile", "1g.5gb.me"),  # as a resource name has it
+        ("rates", "mig_profile", "1g.5gb.me"),  # as in a resource name
         ("rates", "mig_profile", "01g.5gb"),
         ("rates", "currency", "eur"),
         ("rates", "rate_per_hour", ""),
@@ -256,7 +256,7 @@ def test_the_good_row_of_every_table_is_read(name: str) -> None:
         ("rates", "rate_per_hour", "1e3"),
         ("rates", "rate_per_hour", "0.0000000001"),
         ("rates", "rate_per_hour", "1000000000.000000001"),
-        ("rates", "second_name", "Ada"),  # who has decided already
+        ("rates", "second_name", "Ada"),  # the same person as the first name
         ("rates", "second_name", "ADA"),
         ("budgets", "billing_period", "2026-13"),
         ("budgets", "amount", "all of it"),
@@ -264,12 +264,12 @@ def test_the_good_row_of_every_table_is_read(name: str) -> None:
         ("outages", "treatment", "ignore"),
         ("accepted_gaps", "cluster_id", ""),
         ("accepted_gaps", "source", "prometheus"),
-        ("accepted_gaps", "ended_at", ""),  # nobody signs for hours to come
+        ("accepted_gaps", "ended_at", ""),  # an accepted gap has an end
         ("accepted_gaps", "ended_at", "2026-10-09T14:00:00Z"),
         ("accepted_gaps", "treatment", "bill"),
         ("accepted_gaps", "pod_uid", "a/b"),
         ("policies", "policy", "mig_weights"),
-        ("policies", "version", "default-1"),  # the name of what ships
+        ("policies", "version", "default-1"),  # the name of a shipped version
         ("policies", "value", "average"),
         ("parties", "role", "seller"),
         ("parties", "tenant", ""),
@@ -288,7 +288,7 @@ def test_the_good_row_of_every_table_is_read(name: str) -> None:
         ("amendments", "second_name", "ada"),
     ],
 )
-def test_a_bad_cell_is_named_by_file_line_and_column(name: str, column: str, bad: str) -> None:
+def test_an_invalid_cell_is_named_by_file_line_and_column(name: str, column: str, bad: str) -> None:
     cells = CELLS[name].split(",")
     cells[HEADERS[name].split(",").index(column)] = f'"{bad}"'
     problem = the_problem({f"{name}.csv": f"# a table\n{HEADERS[name]}\n{','.join(cells)}"})
@@ -308,7 +308,7 @@ def test_a_bad_cell_is_named_by_file_line_and_column(name: str, column: str, bad
         ("currency", ["EUR"], ["Euro"]),
     ],
 )
-def test_the_value_of_a_policy_has_the_form_of_its_policy(
+def test_the_value_of_a_policy_has_the_format_of_its_policy(
     policy: str, good: list[str], bad: list[str]
 ) -> None:
     for value in good:
@@ -327,7 +327,7 @@ def test_an_issuer_has_no_tenant_and_a_customer_has(role: str, tenant: str, is_g
     assert bool(found) is not is_good
 
 
-def test_everything_is_collected_and_not_only_the_first() -> None:
+def test_all_problems_are_collected() -> None:
     bad_rate = RATE.replace("EUR", "eur").replace("1.803", "x")
     found = problems(
         {
@@ -345,7 +345,7 @@ def test_everything_is_collected_and_not_only_the_first() -> None:
     ]
 
 
-def test_the_refusal_shows_twenty_problems_and_counts_the_others() -> None:
+def test_the_error_shows_twenty_problems_and_counts_the_others() -> None:
     rows = "\n".join(RATE.replace("EUR", "eur") for _ in range(MOST_PROBLEMS_SHOWN + 5))
     with pytest.raises(DecisionsRefused) as refused:
         load_decisions({"rates.csv": f"{RATES}\n{rows}"})
@@ -360,13 +360,13 @@ def test_a_file_of_more_than_100_megabytes_is_refused_unread() -> None:
     assert "100000001 bytes, at most 100000000 are read" in problem.seen
 
 
-def test_a_file_of_exactly_100_megabytes_is_read_to_its_end_and_refused_for_its_one_line() -> None:
+def test_a_file_of_exactly_100_megabytes_is_read() -> None:
     problem = the_problem({"rates.csv": b"x" * LARGEST_FILE_BYTES})
     assert problem.where == "rates.csv line 1"
     assert len(problem.message()) < 1_000
 
 
-def test_a_line_without_end_is_refused_and_quoted_in_part() -> None:
+def test_an_endless_line_is_refused_and_quoted_in_part() -> None:
     problem = the_problem({"rates.csv": f"{RATES}\n{'x' * (LONGEST_LINE + 1)}"})
     assert len(problem.message()) < 1_000
     assert problem.where == "rates.csv line 2"
@@ -375,7 +375,7 @@ def test_a_line_without_end_is_refused_and_quoted_in_part() -> None:
     assert at_the_limit.seen.startswith("1 cells")
 
 
-def test_a_table_of_too_many_rows_is_refused_and_one_at_the_limit_is_read() -> None:
+def test_the_limit_of_rows_is_exact() -> None:
     row = "team-a,,EUR,1,r,Ada,2026-09-15"
     full = f"{HEADERS['budgets']}\n" + f"{row}\n" * MOST_ROWS
     assert "more than" not in problems({"budgets.csv": full})[0].seen
@@ -383,7 +383,7 @@ def test_a_table_of_too_many_rows_is_refused_and_one_at_the_limit_is_read() -> N
     assert problem.seen == "more than 100000 rows"
 
 
-def test_reading_stops_when_a_file_is_plainly_not_the_table() -> None:
+def test_reading_stops_early_if_a_file_is_not_the_table() -> None:
     rows = "\n".join("c1" for _ in range(10_000))
     assert len(problems({"rates.csv": f"{RATES}\n{rows}"})) == MOST_PROBLEMS_PER_TABLE
     assert len(problems({"rates.csv": "\x00\n" * 10_000})) == MOST_PROBLEMS_PER_TABLE

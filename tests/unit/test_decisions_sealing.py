@@ -1,4 +1,4 @@
-"""Hashes and copies of decisions: what changes them, and above all what does not.
+"""Hashes and copies of decisions: which edits change them and which do not.
 
 Put here: canonical rows and files, the copy of a period, differences, templates.
 Not here: where a close keeps its copy.
@@ -50,13 +50,13 @@ def text(body: str) -> Decisions:
     ],
     ids=["order", "comments", "zeros", "zone", "an empty table", "templates"],
 )
-def test_the_hash_is_of_what_was_decided_and_not_of_how_it_was_typed(other: Decisions) -> None:
+def test_the_hash_depends_on_values_and_not_on_formatting(other: Decisions) -> None:
     assert other == rates(PRICE, OTHER)
     assert other.sha256 == rates(PRICE, OTHER).sha256
 
 
-def test_the_hash_is_of_the_cells_that_say_something() -> None:
-    """So that it stays the same when a later version knows more tables and columns."""
+def test_the_hash_covers_only_cells_with_a_value() -> None:
+    """A later version with more tables and columns must calculate the same hash."""
     cells = {
         "gpu_class": "A100-40GB",
         "mig_profile": "whole",
@@ -96,7 +96,7 @@ def test_the_same_cells_in_another_table_are_another_decision() -> None:
     assert len(hashes) == 3
 
 
-def test_canonical_files_are_tables_that_give_the_same_decisions() -> None:
+def test_canonical_files_give_the_same_decisions() -> None:
     decisions = decided(
         table("rates", PRICE, OTHER),
         table("parties", 'issuer,,"=cmd(), ""Ltd"" # 1",1 Road; DE,,,2026-01-01,'),
@@ -112,11 +112,11 @@ def test_canonical_files_are_tables_that_give_the_same_decisions() -> None:
     assert canonical_files(load_decisions(files).rows) == files
 
 
-def test_the_copy_of_a_period_has_what_held_in_it() -> None:
+def test_the_copy_of_a_period_has_the_decisions_valid_in_it() -> None:
     decisions = decided(
         table(
             "tenants",
-            "a,provider,2026-09-01,2026-10-01",  # ended as the period began
+            "a,provider,2026-09-01,2026-10-01",  # ended at the start of the period
             "b,provider,2026-09-01,2026-10-02",
             "c,provider,2026-10-31T23:59:59Z,",
             "d,provider,2026-11-01,",
@@ -144,21 +144,21 @@ def test_the_copy_of_a_period_has_what_held_in_it() -> None:
         ["shared,provider,2026-01-01,", "other,provider,2026-11-01,"],
     ],
 )
-def test_what_is_decided_for_later_changes_no_copy(later: list[str]) -> None:
+def test_later_decisions_do_not_change_the_copy(later: list[str]) -> None:
     sealed = decided(table("tenants", "shared,provider,2026-01-01,")).valid_in(OCTOBER)
     present = decided(table("tenants", *later)).valid_in(OCTOBER)
     assert present.sha256 == sealed.sha256
     assert differences(sealed.rows, present.rows) == []
 
 
-def test_a_price_that_ends_later_keeps_its_name_in_the_copy() -> None:
+def test_a_price_that_ends_later_keeps_its_id_in_the_copy() -> None:
     sealed = rates(PRICE).valid_in(OCTOBER)
     ended = rates(PRICE.replace("01,,|", "01,2026-11-15,|")).valid_in(OCTOBER)
     assert [rate.rate_id for rate in ended.rates] == [rate.rate_id for rate in sealed.rates]
     assert ended.sha256 == sealed.sha256
 
 
-def test_a_change_of_what_held_is_shown_as_a_row_that_is_gone_and_one_that_is_new() -> None:
+def test_a_changed_row_is_shown_as_one_removed_and_one_added() -> None:
     sealed = rates(PRICE, OTHER).valid_in(OCTOBER)
     present = rates(PRICE.replace("1.5", "15"), OTHER).valid_in(OCTOBER)
     assert present.sha256 != sealed.sha256
@@ -174,8 +174,8 @@ def test_an_end_inside_the_closed_period_is_a_change_of_the_copy() -> None:
     assert ended.sha256 != sealed.sha256
 
 
-def test_a_copy_is_whole_by_itself() -> None:
-    """What only held at other times is missing from it, and that is no contradiction."""
+def test_a_copy_is_valid_without_the_other_rows() -> None:
+    """Rows that were valid only at other times are missing from it, without a contradiction."""
     decisions = decided(
         table(
             "clusters",
@@ -211,7 +211,7 @@ def test_templates_are_tables_without_rows() -> None:
             assert sum(line.startswith(f"# {column}: ") for line in lines) == 1, column
 
 
-def test_the_example_of_every_template_is_a_row_once_its_first_mark_is_gone() -> None:
+def test_template_examples_are_valid_without_the_comment_character() -> None:
     uncommented = {}
     for name, body in template_files().items():
         *lines, example = body.splitlines()
@@ -221,8 +221,8 @@ def test_the_example_of_every_template_is_a_row_once_its_first_mark_is_gone() ->
     assert decisions.problems == ()
 
 
-def test_the_page_in_the_documentation_is_made_from_the_tables() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 writes the page again."""
+def test_the_documentation_page_is_generated_from_the_tables() -> None:
+    """To rewrite the page after an intended change, set GPU_LEDGER_WRITE_GOLDEN=1."""
     page = Path(__file__).parents[2] / "docs" / "reference" / "decision-tables.md"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         page.write_text(f"{decision_tables_page()}\n", encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Decision tables that were edited after a month was closed by them.
+"""Decision tables that were edited after a month was closed with them.
 
-Put here: rows that are gone, prices that changed in place, and what a check makes of both.
-Not here: what a sealed copy holds (`test_decisions_sealing`).
+Put here: rows that were removed, prices that changed in place, and the check of both.
+Not here: the contents of a sealed copy (`test_decisions_sealing`).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def gone(sealed: Decisions, present: Decisions, *amended: TableName) -> list[str
     return [edit.seen for edit in edited_since(OCTOBER, *copies, amended)]
 
 
-def test_a_row_that_was_edited_in_place_is_named_with_both_texts() -> None:
+def test_an_edited_row_is_named_with_both_texts() -> None:
     [seen] = gone(rates(PRICE), rates(TEN_TIMES))
     assert ",1.2," in seen
     assert ",12," in seen
     assert len(gone(rates(PRICE), rates())) == 1
 
 
-def test_an_amended_table_and_rows_that_come_later_are_no_edit() -> None:
+def test_an_amended_table_and_later_rows_are_no_edit() -> None:
     assert gone(rates(PRICE), rates(TEN_TIMES), TableName.RATES) == []
     assert gone(rates(PRICE), rates(ENDED, FROM_NOVEMBER + "Grace")) == []
     assert gone(rates(PRICE), rates(PRICE, PRICE.replace("A100", "H100"))) == []
@@ -65,8 +65,8 @@ def test_an_amended_table_and_rows_that_come_later_are_no_edit() -> None:
     assert gone(*budget) == []
 
 
-def test_a_sealed_copy_needs_no_row_that_decided_before_its_month() -> None:
-    """From 2026-06 to 2026-10 the first row for the profile decided between the two others."""
+def test_a_sealed_copy_needs_no_row_from_before_its_month() -> None:
+    """From 2026-06 to 2026-10 the first row for the profile was valid, between the two others."""
     present = rates(
         "c1,A100-40GB,whole,EUR,1,2026-01-01,,|,",
         ",A100-40GB,1g.5gb,EUR,0.2,2026-01-01,,|,",
@@ -89,7 +89,7 @@ def test_a_sealed_copy_needs_no_row_that_decided_before_its_month() -> None:
         ((PRICE.replace("EUR", "USD"),), 1),
         ((ENDED, FROM_NOVEMBER + "Grace"), 0),
         ((ENDED,), 0),
-        ((PRICE, "c1" + TEN_TIMES), 1),  # a price of one cluster from the same instant on
+        ((PRICE, "c1" + TEN_TIMES), 1),  # a price of one cluster from the same instant
     ],
 )
 def test_prices_are_compared_with_those_of_the_last_closed_month(
@@ -102,7 +102,7 @@ def test_prices_are_compared_with_those_of_the_last_closed_month(
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """October is closed, at 1.20; the tables of the home say what it was closed by."""
+    """October is closed, at 1.20; the home has the tables of this close."""
     world = World(tmp_path / "home", pods=[Pod("team-a", "train", at("09 10:00"), at("09 11:00"))])
     world.rates = [f",A100-40,whole,EUR,1.20,2026-01-01,,{SIGNED},"]
     world.write()
@@ -127,7 +127,7 @@ def edit(world: World, old: str, new: str) -> None:
 
 
 def checked(world: World) -> list[str]:
-    """The codes of the problems that the command names, and exits for with 1."""
+    """The codes of the problems that the command names when it exits with 1."""
     words = ["decisions", "check", "--home", str(world.path), "-o", "json"]
     ran = CliRunner().invoke(cli, words, standalone_mode=False)
     codes = sorted(problem["code"] for problem in json.loads(ran.stdout))
