@@ -1,4 +1,4 @@
-"""Whatever a page, a hint or a cell tells its reader to type can be typed."""
+"""Every command in a page, a hint or a table cell has a valid syntax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.written_pages import DOCS
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "messages" / "golden"
 NOT_OURS = {"gpu-ledger COMMAND --help"}
-"""What stands for any command."""
+"""Placeholders for any command."""
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -23,7 +23,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def hints() -> Iterator[tuple[str, str]]:
-    """Of every message as it is really said."""
+    """The commands in the hints of all golden messages."""
     for path in sorted(GOLDEN.glob("*.txt")):
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.startswith("  hint:"):
@@ -37,7 +37,7 @@ def code() -> Iterator[tuple[str, str]]:
 
 
 def what_to_do() -> Iterator[tuple[str, str]]:
-    """Of the pages of errors and findings, what somebody types who has one."""
+    """The commands in the section "What to do" of the pages of errors and findings."""
     for folder in ("errors", "findings"):
         for path in sorted((DOCS / folder).glob("*-*.md")):
             text = path.read_text(encoding="utf-8").split("## What to do\n")[1]
@@ -45,7 +45,7 @@ def what_to_do() -> Iterator[tuple[str, str]]:
 
 
 def faults(found: Iterator[tuple[str, str]], *, may_name: bool) -> list[str]:
-    """`may_name`: a text may speak of a command without saying how it is typed."""
+    """The commands with invalid syntax. With `may_name`, a text may mention a command by name."""
     return [
         f"{where}: {command}: {fault}"
         for where, command in sorted(set(found))
@@ -55,22 +55,22 @@ def faults(found: Iterator[tuple[str, str]], *, may_name: bool) -> list[str]:
     ]
 
 
-def test_what_pages_tell_to_type_can_be_typed() -> None:
+def test_commands_in_pages_are_valid() -> None:
     assert len(set(pages())) > 150
     assert faults(pages(), may_name=True) == []
 
 
-def test_what_hints_tell_to_type_can_be_typed() -> None:
+def test_commands_in_hints_are_valid() -> None:
     assert len(set(hints())) > 30
     assert faults(hints(), may_name=False) == []
 
 
-def test_what_code_may_say_can_be_typed() -> None:
+def test_commands_in_code_are_valid() -> None:
     assert len(set(code())) > 80
     assert faults(code(), may_name=True) == []
 
 
-def test_what_is_to_be_done_about_an_error_or_a_finding_can_be_typed() -> None:
+def test_commands_in_remedies_are_valid() -> None:
     assert len(set(what_to_do())) > 40
     assert faults(what_to_do(), may_name=False) == []
 
@@ -87,11 +87,11 @@ def test_what_is_to_be_done_about_an_error_or_a_finding_can_be_typed() -> None:
         "gpu-ledger check 2026-13",
     ],
 )
-def test_what_cannot_be_typed_is_found(command: str) -> None:
+def test_an_invalid_command_is_reported(command: str) -> None:
     assert fault_of(command)
 
 
-def test_a_command_is_found_wherever_it_stands() -> None:
+def test_a_command_is_found_in_every_kind_of_text() -> None:
     page = "Run `gpu-ledger a\nb`.\n\n```sh\ngpu-ledger c \\\n  d   # why\n```\n"
     assert in_page(page) == ["gpu-ledger a b", "gpu-ledger c d   # why"]
     assert in_message("  hint: `gpu-ledger a b` says so") == ["gpu-ledger a b"]

@@ -1,4 +1,4 @@
-"""Imports flow one way, as the pipeline does."""
+"""Imports between packages go in one direction, like the data."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 
 
-# GPUs know nothing of decisions, renderers nothing of the record. The evidence store is the same
-# for both sources, which do not know each other. The steps are the same for all user interfaces; of
-# these only the command line uses the others.
+# GPU classes do not depend on decisions, and renderers do not depend on the record. Both sources
+# use the same evidence store and do not depend on each other. All user interfaces use the same
+# steps; of them, only the command line uses the others.
 NOT_IMPORTED_BY: dict[str, tuple[str, ...]] = {
     "domain.mig": ("domain.gpu", "domain.decisions"),
     "domain.gpu": ("domain.decisions",),
@@ -58,7 +58,7 @@ NOT_IMPORTED_BY: dict[str, tuple[str, ...]] = {
 
 
 def imported_names(path: Path) -> list[tuple[int, str]]:
-    """Every absolute module named in an import of a file, also inside functions."""
+    """Every absolute module name in the imports of a file, also inside functions."""
     found: list[tuple[int, str]] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -70,7 +70,7 @@ def imported_names(path: Path) -> list[tuple[int, str]]:
 
 
 def backward_arrows(package: str, path: Path) -> list[str]:
-    """The imports of a file that go against the flow."""
+    """The forbidden imports of a file."""
     own = package.split(".")[0]
     bad = []
     for line, module in imported_names(path):
@@ -86,7 +86,7 @@ def backward_arrows(package: str, path: Path) -> list[str]:
 
 
 def files_of(package: str) -> list[Path]:
-    """The files of a package without those of a part that has rules of its own."""
+    """The files of a package, without those of a sub-package that has its own rules."""
     folder = ROOT.joinpath(*package.split("."))
     parts = [ROOT.joinpath(*p.split(".")) for p in ALLOWED if p.startswith(package + ".")]
     if package == "orchestration":
@@ -117,8 +117,8 @@ def test_imports_of_a_sub_package_go_one_way(package: str) -> None:
     assert backward == []
 
 
-def test_a_backward_arrow_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above can fail: the same function, on a file that breaks the rule."""
+def test_a_forbidden_import_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function of the test above reports a file that breaks the rule."""
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     offender = tmp_path / "offender.py"
     offender.write_text("def late():\n    from quality import run\n")
@@ -130,7 +130,7 @@ def test_a_backward_arrow_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_library_that_is_imported_is_a_declared_dependency() -> None:
-    """amdsmi comes with AMD's driver, _typeshed with the type checker."""
+    """amdsmi is part of AMD's driver, _typeshed of the type checker."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split("[<>=]", text)[0] for text in project["dependencies"]}
     renamed = {"google": "protobuf", "grpc": "grpcio", "yaml": "pyyaml", "dbt": "dbt-core"}
@@ -147,7 +147,7 @@ def test_every_library_that_is_imported_is_a_declared_dependency() -> None:
 
 
 def test_only_the_warehouse_opens_duckdb() -> None:
-    """Others may name its types and are handed open connections; they open none."""
+    """Other packages may name its types and receive open connections."""
     offenders = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for package in PACKAGES
@@ -182,7 +182,7 @@ def test_a_component_imports_only_the_libraries_of_its_image(command: str, group
 
 
 def test_heavy_libraries_are_not_imported_at_the_top_of_the_command_line() -> None:
-    """`gpu-ledger --help` takes less than 100 ms because it imports no library but click."""
+    """`gpu-ledger --help` takes less than 100 ms because it imports no library except click."""
     import subprocess
 
     heavy = "dagster duckdb polars pyarrow dbt great_expectations httpx rich typst uvicorn yaml"

@@ -43,7 +43,7 @@ def _section(code: str, title: str) -> str:
 
 
 def test_every_error_is_on_the_list_of_errors() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+    """After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1."""
     page = errors_page()
     assert page == written("errors/index.md", page)
 

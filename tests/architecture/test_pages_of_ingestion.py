@@ -1,7 +1,7 @@
-"""The pages about evidence name what the code knows: settings, outcomes, lines of a journal.
+"""The pages about evidence use the names in the code: settings, outcomes, lines of a journal.
 
-Put here: words that stand in a page and in the code.
-Not here: what they do.
+Put here: words that occur in a page and in the code.
+Not here: their behaviour.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def page(name: str) -> str:
     return (REFERENCE / name).read_text(encoding="utf-8")
 
 
-def test_the_page_of_settings_is_what_the_settings_say() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+def test_the_page_of_settings_agrees_with_the_settings() -> None:
+    """After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1."""
     page = settings_page()
     assert page == written("reference/config-file.md", page)
 
@@ -51,8 +51,8 @@ def test_the_tests_that_hold_a_threat_are_there() -> None:
             assert (REFERENCE.parents[1] / path).is_file(), path
 
 
-def test_nothing_that_is_read_can_make_objects_or_skip_verification() -> None:
-    """No pickle, no YAML loader but the safe one, and nothing that switches TLS checks off."""
+def test_no_pickle_no_unsafe_yaml_and_no_disabled_tls_verification() -> None:
+    """The code uses no pickle, only the safe YAML loader, and does not disable TLS verification."""
     forbidden = re.compile(
         r"\bpickle\b|\bmarshal\b|yaml\.(load|full_load|unsafe_load)\(|verify=False|CERT_NONE"
         r"|check_hostname ?= ?False|_create_unverified"

@@ -1,4 +1,4 @@
-"""The tree reads like the pipeline, and every file says what belongs in it."""
+"""The folders have the order of the pipeline, and every module names its contents."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_top_level_is_fixed() -> None:
 
 
 def test_no_python_lives_below_the_dbt_folder() -> None:
-    """One stray file there joins the installed dbt package and breaks it."""
+    """A Python file there would join the installed dbt package and break it."""
     assert [str(p) for p in tracked(".py") if p.relative_to(ROOT).parts[0] == "dbt"] == []
 
 
@@ -84,8 +84,8 @@ def test_every_module_says_what_belongs_in_it(path: Path) -> None:
         assert "Not here:" in docstring
 
 
-def test_the_project_speaks_of_itself_alone() -> None:
-    """No word about the place where it was made, and no path or host of a machine."""
+def test_no_file_mentions_its_development_environment() -> None:
+    """No file mentions the environment of its development, or a path or host of one machine."""
     words = re.compile(
         r"/work/|\bissue #?\d|\bsub-?agent|\bhelper-\d|\bthis session\b|pypi\.org|proxy\.golang",
         re.IGNORECASE,
@@ -102,11 +102,10 @@ def test_the_project_speaks_of_itself_alone() -> None:
 
 
 def test_every_test_asserts_something() -> None:
-    """A test without an assertion passes for ever."""
     assert [test for path in tracked(".py") for test in silent_tests(path)] == []
 
 
-def test_a_test_that_only_speaks_of_asserting_is_silent(tmp_path: Path) -> None:
+def test_a_test_that_only_mentions_an_assertion_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "test_x.py"
     path.write_text(
         "def check(x):\n    assert x\n\n"
@@ -117,12 +116,12 @@ def test_a_test_that_only_speaks_of_asserting_is_silent(tmp_path: Path) -> None:
     assert [name.rpartition(" ")[2] for name in silent_tests(path)] == ["test_comment"]
 
 
-# Functions of other modules that assert, by the name under which tests call them.
+# Functions of other modules that assert, by the names that tests use.
 ASSERTING = {"raises", "warns", "check_invariants"}
 
 
 def silent_tests(path: Path) -> list[str]:
-    """The tests of a file that neither assert nor call a function which does."""
+    """The tests of a file that neither assert nor call a function that does."""
     if not path.name.startswith("test_"):
         return []
     tree = ast.parse(path.read_text(encoding="utf-8"))

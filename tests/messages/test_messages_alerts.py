@@ -1,6 +1,6 @@
-"""Every message about sending alerts, each from an input that provokes it, beside its golden file.
+"""Every message about sending alerts, from an input that causes it, against its golden file.
 
-After an intended change, run it with GPU_LEDGER_WRITE_GOLDEN=1 and read the difference.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def damaged(folder: Path) -> None:
 
 
 def off(folder: Path) -> None:
-    raise SendingIsOff(Path("config.toml"))  # `test_alerts_of_a_home` provokes it by the command
+    raise SendingIsOff(Path("config.toml"))  # `test_alerts_of_a_home` causes it with the command
 
 
 PROVOKED: dict[str, Callable[[Path], object]] = {

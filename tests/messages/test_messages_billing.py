@@ -1,10 +1,9 @@
-"""Every message of checking and billing, each from what provokes it, compared with its golden file.
+"""Every message of checking and billing, from an input that causes it, against its golden file.
 
 Put here: CHECK, CLOSE, RECOUNT, VOID, BOOK, RECORD, SEAL and BACKUP.
 Not here: findings (`test_messages_findings`), or messages of other packages.
 
-After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed
-as the person would who has to close the month.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -235,7 +234,7 @@ def message_of(provoke: Callable[[Any], None], world: World, folder: Path) -> tu
     with pytest.raises(LedgerError) as raised:
         provoke(world)
     text = raised.value.message().replace(str(folder), "/ledgers")
-    # Hashes follow from versions of libraries; that there is one is what the message says.
+    # Hashes depend on versions of libraries; the message must contain one.
     text = re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text)
     return raised.value.code, re.sub(r"\b[0-9a-f]{16}\b", "<id>", text) + "\n"
 
@@ -251,8 +250,8 @@ def test_message_is_the_golden_one(name: str, world: World, tmp_path: Path) -> N
     assert (PAGES / f"{found}.md").is_file()
 
 
-def test_a_lease_that_somebody_holds_is_not_taken(world: World) -> None:
-    """The fence in every event comes from it, so the record relies on this refusal."""
+def test_a_held_lease_is_not_acquired(world: World) -> None:
+    """The record depends on this refusal: every event has the fencing token of the lease."""
     store = world.home.record_store()
     held = acquire(store, "ada", CLOCK, 60)
     with pytest.raises(LedgerError, match="ada holds the lease"):

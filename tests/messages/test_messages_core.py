@@ -1,10 +1,9 @@
-"""Every message of the core, each from an input that provokes it, compared with its golden file.
+"""Every message of the core, from an input that causes it, against its golden file.
 
 Put here: VALUE, MONEY and DEC.
 Not here: messages of other packages.
 
-After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest tests/messages/test_messages_core.py,
-and read the changed messages as their reader would.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every message about devices, each from an input that provokes it: MIG and GPU.
+"""Every message about devices, from an input that causes it: MIG and GPU.
 
 Put here: messages of `domain.mig`, `domain.gpu` and `domain.request`.
 Not here: messages of other packages.

@@ -1,10 +1,9 @@
-"""Every message of the simulated fleet, each from an input that provokes it, with its golden file.
+"""Every message of the simulated fleet, from an input that causes it, against its golden file.
 
 Put here: FAKE.
 Not here: messages of other packages.
 
-After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest tests/messages/test_messages_fake.py,
-and read what changed as the person would who has to mend it.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ PROVOKED: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("code", PROVOKED)
 def test_the_message_is_the_golden_one(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A scenario that is added to the library changes no message.
+    # A new scenario in the library must not change a message.
     monkeypatch.setattr("fake_gpu.scenario.load.library", lambda: ["demo", "openb", "thin_line"])
     with pytest.raises(LedgerError) as raised:
         PROVOKED[code]()

@@ -1,7 +1,6 @@
-"""The pages of the findings are those of the catalogue: same codes, same words.
+"""The pages of the findings have the codes and texts of the catalogue.
 
-After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed
-as the person would who is told it at the end of a month.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ KINDS = {kind.code: kind for kind in CATALOGUE.values()}
 
 
 @pytest.mark.parametrize("code", sorted(KINDS))
-def test_the_page_says_what_the_catalogue_says(code: str) -> None:
+def test_the_page_agrees_with_the_catalogue(code: str) -> None:
     page = PAGES / f"{code}.md"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         page.write_text(KINDS[code].page(), encoding="utf-8")
@@ -29,7 +28,7 @@ def test_there_is_no_page_without_a_finding() -> None:
     assert {page.stem for page in PAGES.glob("*-*.md")} == set(KINDS)
 
 
-def test_a_page_tells_whether_a_bill_changes_and_what_to_do() -> None:
+def test_a_page_has_the_effect_on_bills_and_the_remedy() -> None:
     for kind in KINDS.values():
         page = kind.page()
         assert page.startswith(f"# {kind.code}: {kind.name}\n")

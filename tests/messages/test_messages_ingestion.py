@@ -1,11 +1,9 @@
-"""Every message of asking and landing, each from an input that provokes it, beside its golden file.
+"""Every message of querying and landing, from an input that causes it, against its golden file.
 
 Put here: STORE, HOME, LEASE, CONF, LAND and PULL.
 Not here: messages of the collector or of other packages.
 
-After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest
-tests/messages/test_messages_ingestion.py, and read what changed as the person would who has to
-mend it.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -104,7 +102,7 @@ def manifest_changed(folder: Path) -> None:
 
 def chain_busy(folder: Path) -> None:
     class Stubborn(FolderStore):
-        """Another writer is always there first."""
+        """A store in which another writer always writes first."""
 
         def create(self, key: str, body: bytes) -> bool:
             value = json.loads(body)
@@ -169,7 +167,7 @@ PROVOKED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("code", PROVOKED)
-def test_the_message_says_where_what_why_and_what_to_do(code: str, tmp_path: Path) -> None:
+def test_the_message_has_place_finding_reason_and_remedy(code: str, tmp_path: Path) -> None:
     with pytest.raises(LedgerError) as caught:
         PROVOKED[code](tmp_path)
     message = caught.value.message().replace(str(tmp_path), "HOME") + "\n"
@@ -179,5 +177,5 @@ def test_the_message_says_where_what_why_and_what_to_do(code: str, tmp_path: Pat
     assert message == (GOLDEN / f"{code}.txt").read_text()
 
 
-def test_a_chain_gives_up_after_a_number_of_tries_that_people_can_wait_for() -> None:
+def test_an_append_to_a_chain_fails_after_a_limited_number_of_tries() -> None:
     assert APPEND_TRIES_LIMIT <= 100

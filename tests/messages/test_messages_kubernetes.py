@@ -1,7 +1,6 @@
-"""Every message of the collector, each from an input that provokes it, beside its golden file.
+"""Every message of the collector, from an input that causes it, against its golden file.
 
-After a change that is meant, run it with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as the
-person would who has to mend it.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Every message of the command line and of Dagster, each from an input that provokes it.
+"""Every message of the command line and of Dagster, from an input that causes it.
 
 Put here: codes of `orchestration`.
 Not here: messages of the stages.
 
-After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Every message of the portal, each from what provokes it, compared with its golden file.
+"""Every message of the portal, from an input that causes it, against its golden file.
 
 Put here: PORTAL-001 to PORTAL-012.
-Not here: what a page shows of them (`unit/test_portal_pages`).
+Not here: their text on pages (`unit/test_portal_pages`).
 
-After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def without_snapshots() -> None:
 
 
 def too_long() -> None:
-    # `test_snapshots` has a statement that is ended; this is its message with the usual limit.
+    # `test_snapshots` runs a statement that is stopped; this is its message with the usual limit.
     raise StatementTooLong(STATEMENT_SECONDS)
 
 
@@ -56,13 +56,13 @@ def edited_tokens() -> None:
 
 
 def not_written() -> None:
-    # `test_snapshots` has snapshots that cannot be written; this is their message.
+    # `test_snapshots` has a snapshot that cannot be written; this is its message.
     cause = FactsOfAnotherVersion("home/warehouse.duckdb", ("2026-10",), "no table fct_quotas")
     raise SnapshotsNotWritten(Path("home/snapshots"), cause)
 
 
 def raising(error: Exception) -> Callable[[], None]:
-    """Refusals of requests; `unit/test_portal_pages` has the requests."""
+    """The error of a refused request; `unit/test_portal_pages` has the requests."""
 
     def provoke() -> None:
         raise error
@@ -87,7 +87,7 @@ PROVOKED: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("code", sorted(PROVOKED))
-def test_the_message_is_what_the_golden_file_says(code: str) -> None:
+def test_the_message_equals_its_golden_file(code: str) -> None:
     with pytest.raises(LedgerError) as provoked:
         PROVOKED[code]()
     assert code.startswith(provoked.value.code)

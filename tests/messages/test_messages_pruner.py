@@ -1,6 +1,6 @@
-"""Every message of the idle pruner, each from an input that provokes it, beside its golden file.
+"""Every message of the idle pruner, from an input that causes it, against its golden file.
 
-After an intended change, run it with GPU_LEDGER_WRITE_GOLDEN=1 and read the difference.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Every message of reading facts, each from what provokes it, compared with its golden file.
+"""Every message of reading facts, from an input that causes it, against its golden file.
 
 Put here: READ-001 to READ-001-version, READ-002-value.
 Not here: messages of the warehouse itself (`test_messages_warehouse`).
 
-After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
-the analyst would who asked.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ PROVOKED: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("code", sorted(PROVOKED))
-def test_the_message_is_what_the_golden_file_says(code: str) -> None:
+def test_the_message_equals_its_golden_file(code: str) -> None:
     with pytest.raises(LedgerError) as provoked:
         PROVOKED[code]()
     assert code.startswith(provoked.value.code)

@@ -1,10 +1,9 @@
-"""Every message of the warehouse, each from what provokes it, compared with its golden file.
+"""Every message of the warehouse, from an input that causes it, against its golden file.
 
-Put here: LOCK-001-warehouse to WARE-009, and what else a reader is told to do about a locked file.
+Put here: LOCK-001-warehouse to WARE-009, and the other hints about a locked file.
 Not here: stores, homes and leases (`test_messages_core`).
 
-After a change that is meant, run this file with GPU_LEDGER_WRITE_GOLDEN=1, and read what changed as
-the person would who has to refresh a period.
+After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def failed_model(folder: Path) -> None:
     home = Home.create(folder / "home")
     home.build.mkdir()
     built = dbt_run.DbtProject(home.build / "dbt", home.build / "facts.duckdb")
-    built.build()  # nothing was made ready in the raw schema
+    built.build()  # the raw schema is empty
 
 
 def closed(folder: Path) -> None:
@@ -149,7 +148,7 @@ def test_the_message_is_the_golden_one(code: str, tmp_path: Path) -> None:
 
 
 def _without_what_varies(message: str) -> str:
-    """Process numbers, interpreters and hashes of evidence differ from run to run."""
+    """Replace process numbers, interpreters and hashes of evidence, which differ between runs."""
     import re
 
     message = re.sub(
@@ -168,7 +167,7 @@ def _without_what_varies(message: str) -> str:
          "counted before"),
     ],
 )  # fmt: skip
-def test_a_reader_is_sent_to_the_copy_only_where_there_is_one(
+def test_a_reader_is_referred_to_the_copy_only_if_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_published: bool, instead: str
 ) -> None:
     world = World(tmp_path / "home")
@@ -180,7 +179,7 @@ def test_a_reader_is_sent_to_the_copy_only_where_there_is_one(
             )
         now = datetime(2026, 11, 1, tzinfo=UTC)
         publish(home, About(now, now, "0.1.0", "", "", 0))
-    note(home, "2026-10", Switched("ab" * 32, {}))  # counted since: the copy is behind
+    note(home, "2026-10", Switched("ab" * 32, {}))  # calculated again since: the copy is outdated
     monkeypatch.setattr(source, "connect", impatient)
     with pytest.raises(WarehouseInUse) as busy, open_facts(home):
         raise AssertionError("read while it was written")
@@ -189,7 +188,7 @@ def test_a_reader_is_sent_to_the_copy_only_where_there_is_one(
 
 
 def impatient(path: Path, **options: bool) -> duckdb.DuckDBPyConnection:
-    """Another process writes the warehouse, and has for longer than anybody waits."""
+    """Open the warehouse while another process keeps it locked for longer than the limit."""
     if path.name == "warehouse.duckdb":
         raise WarehouseInUse(path, 30.0, "Conflicting lock")
     return connect(path, **options)

@@ -38,18 +38,18 @@ class Crashed(BaseException):
 
 
 def counts(site: Site) -> Counter[Labels]:
-    """How often a webhook told each step as new."""
+    """The number of notifications of each step as a new one."""
     found: Counter[Labels] = Counter()
     before = Notification(BEGIN, frozenset())
     for one in sorted((n for p in site.peers for n in p.notifications), key=lambda n: n.at):
         beside = before.steps if one.at - before.at < 2 * LASTS else frozenset()
-        found.update(one.steps - beside)  # a webhook has all alerts of the group that fire
+        found.update(one.steps - beside)  # a notification repeats all firing alerts of its group
         before = one
     return found
 
 
 def send_and_crash(site: Site, number: int) -> None:
-    """End the process in its first or second append."""
+    """Send, and end the process at its first or second append."""
     append, calls = site.deliveries.append, 0
 
     def crash(period: object, events: object) -> None:
@@ -69,7 +69,7 @@ def send_and_crash(site: Site, number: int) -> None:
 
 
 def play(site: Site, name: str, value: int) -> bool:
-    """One event, an hour of runs after it; whether a step may be notified twice by it."""
+    """Play one event and an hour of runs; returns whether it may cause a second notification."""
     actions: dict[str, Callable[[], object]] = {
         "hour": lambda: site.costs.append(value),
         "late": lambda: site.costs.__setitem__(-1, max(0, site.costs[-1] + value)),
@@ -84,7 +84,7 @@ def play(site: Site, name: str, value: int) -> bool:
     for peer in site.peers:
         peer.is_down = False
     site.run(3)
-    site.wait(LONGER_THAN_AN_ALERT)  # what is posted again would be notified again
+    site.wait(LONGER_THAN_AN_ALERT)  # alerts posted again would cause new notifications
     return name in ("crash", "restart", "down")
 
 

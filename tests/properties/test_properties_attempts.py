@@ -1,6 +1,6 @@
-"""The rule which attempts of an hour count is the same in the models and in the hour ledger.
+"""The models and the hour ledger select the same attempts of an hour.
 
-Put here: random attempts, chosen from by both.
+Put here: random attempts, and the selection of both.
 Not here: examples of the rule (`int_attempts_used.yml`, `tests/unit/test_hours.py`).
 """
 
@@ -51,7 +51,7 @@ def test_the_models_count_the_attempts_that_the_hour_ledger_counts(
     entries: dict[tuple[str, Source], tuple[HourResponse, ...]] = {}
     connection.execute("delete from attempts")
     for sequence, (cluster_id, source, outcome) in enumerate(drawn):
-        # The sequence decides: the clock of the machine may have been set back.
+        # The sequence decides, because the clock of the machine may have been set back.
         asked_at = HOUR - timedelta(minutes=sequence)
         response = HourResponse(f"{sequence}", sequence, asked_at, Hour(HOUR, outcome))
         entries[cluster_id, source] = (*entries.get((cluster_id, source), ()), response)

@@ -1,4 +1,4 @@
-"""Random nodes with MIG, sharing, unhealthy cards and re-partitions, counted second by second.
+"""Random nodes with MIG, sharing, unhealthy cards and re-partitions, calculated second by second.
 
 The reference places instances by trying (`fake_gpu.truth`, which shares no code with the ledger)
 and adds up shares as fractions.
@@ -64,7 +64,7 @@ CUTS = cuts_of(list(ROWS), "a100-40")
 
 @dataclass
 class Layout:
-    """What a node is from one second on: whole cards, MIG cards, replicas per card."""
+    """The devices of a node from one second on: whole cards, MIG cards, replicas per card."""
 
     whole: int
     mig: list[Counter[str]]
@@ -107,7 +107,7 @@ class Layout:
 class Fleet:
     cluster: Cluster
     layouts: dict[int, Layout]
-    shares: dict[str, dict[str, Fraction]]  # by pod and dimension, settled when it was bound
+    shares: dict[str, dict[str, Fraction]]  # by pod and dimension, fixed at binding
 
     def layout(self, second: int) -> Layout:
         return self.layouts[max(s for s in self.layouts if s <= second)]
@@ -128,7 +128,7 @@ def random_fleet(number: int, rng: random.Random) -> Fleet:
             sick = rng.randint(0, layout.capacity[resource])
             start = rng.randint(max(second, 0), END - 1)
             layouts[start] = Layout(layout.whole, layout.mig, layout.replicas, {resource: sick})
-    # A later layout keeps what an earlier change made of the node.
+    # A later layout keeps the changes of earlier ones.
     pods = random_pods(layouts, rng)
     cluster = Cluster(f"m{number:03}", pods, [as_node(layouts)], until=END)
     shares = {
@@ -164,7 +164,7 @@ def as_node(layouts: dict[int, Layout]) -> Node:
 
 
 def random_pods(layouts: dict[int, Layout], rng: random.Random) -> list[Pod]:
-    """Pods that fit what every layout offers at every second of their lives."""
+    """Pods that fit into every layout at every second of their lifetime."""
     taken: dict[str, list[int]] = {}
     pods: list[Pod] = []
     for number in range(rng.randint(0, 14)):
@@ -220,7 +220,7 @@ def test_every_test_of_dbt_passes(fleets: Fleets) -> None:
 
 
 def changes(fleet: Fleet) -> list[int]:
-    """Seconds at which anything changes; between two of them every second is alike."""
+    """The seconds at which the fleet changes; between two of them all seconds are equal."""
     edges = {0, *range(0, END, HOUR), *(s for s in fleet.layouts if s >= 0)}
     for pod in fleet.cluster.pods:
         assert pod.bound is not None

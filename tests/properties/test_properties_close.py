@@ -1,9 +1,9 @@
 """Closing, correcting, amending, voiding and restoring in any order, killed at any point.
 
-What must hold all the same: invariants 27, 28, 31, 32, 34, 35, 38 and 47. Lines add up, documents
-add up to the period, original plus corrections is the recounted truth, no credit exceeds its line,
-what is issued never changes, the chain holds, numbers are gapless, and nothing is issued or
-corrected that was not checked billable.
+Checks invariants 27, 28, 31, 32, 34, 35, 38 and 47. Lines add up; documents add up to the period;
+the original plus corrections is the recalculated truth; no credit exceeds its line; an issued
+document never changes; the chain is valid; numbers have no gaps; a period that did not pass its
+check is neither issued nor corrected.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def blocking_finding() -> Finding:
 
 
 class Ledger:
-    """The three commits on one store, as the commands put them together."""
+    """The three commits on one store, combined as in the commands."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
@@ -106,7 +106,7 @@ class Ledger:
         price: Price = PRICE,
         check_result: CheckResult | None = None,
     ) -> int:
-        """How many lines the recount gave."""
+        """The number of correction lines from the recount."""
         books, basis = self.books, basis_of(period, "1" * 64, check_result)
         lines = corrections_from(books, basis, usage_of(period, seconds, price), lambda _: "late")
         if lines:
@@ -118,7 +118,7 @@ class Ledger:
         commit_void(self.books, number, "wrong", self.clock, "ada", lambda _: FILES)
 
     def restored(self, copy: dict[str, bytes]) -> Record:
-        """The record of a backup, in the place of this one; not yet to be written."""
+        """The record of a backup, restored in place of this one; not yet writable."""
         head = Record(MemoryStore(dict(copy))).head()
         record = Record(MemoryStore())
         mark_restored(record, head, self.clock.now())
@@ -133,7 +133,7 @@ def truth_of(period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> d
 
 
 class Months(RuleBasedStateMachine):
-    """Four months, in any order of what can happen to them."""
+    """Four months and random operations on them, in any order."""
 
     @initialize()
     def begin(self) -> None:
@@ -154,14 +154,14 @@ class Months(RuleBasedStateMachine):
 
     @rule(period=st.sampled_from(PERIODS), seconds=amounts, why=st.sampled_from([*NOT_BILLABLE]))
     def checked_not_billable(self, period: BillingPeriod, seconds: Seconds, why: str) -> None:
-        """Neither a close nor a recount writes anything."""
+        """Neither a close nor a recount writes to the record."""
         no = NOT_BILLABLE[why](checked(period))
         before = dict(self.ledger.store.objects)
         if period.name not in self.counted:
             with pytest.raises(PeriodNotBillable):
                 self.ledger.close(period, seconds, no)
         elif seconds != self.counted[period.name]:
-            with suppress(PeriodNotBillable):  # what gives no correction has nothing to refuse
+            with suppress(PeriodNotBillable):  # without a correction there is no refusal
                 assert self.ledger.recount(period, seconds, check_result=no) == 0
         events = [key for key in self.ledger.store.objects if key not in before]
         assert events == []
@@ -169,18 +169,18 @@ class Months(RuleBasedStateMachine):
     @precondition(lambda self: self.counted)
     @rule(data=st.data(), seconds=amounts, price=st.sampled_from([PRICE, AMENDED]))
     def recount(self, data: st.DataObject, seconds: Seconds, price: Price) -> None:
-        """Late evidence, or a price that two people amended."""
+        """A recount after late evidence or an amended price."""
         period = BillingPeriod(data.draw(st.sampled_from(sorted(self.counted))))
         self.ledger.recount(period, seconds, price)
         self.counted[period.name] = seconds
         self.truth[period.name] = defaultdict(int, truth_of(period, seconds, price))
-        # Counting the same once more corrects nothing.
+        # A second recount gives no corrections.
         assert self.ledger.recount(period, seconds, price) == 0
 
     @precondition(lambda self: self.backups)
     @rule(data=st.data(), by_head=st.booleans())
     def restore(self, data: st.DataObject, by_head: bool) -> None:
-        """A backup that misses an event is found out by the head; a whole one may go on."""
+        """The head reveals a backup that lacks an event; a complete backup can be continued."""
         attested = Record(self.ledger.store).head()
         record = self.ledger.restored(data.draw(st.sampled_from(self.backups[-3:])))
         with pytest.raises(RestoredRecord):
@@ -275,7 +275,7 @@ class Months(RuleBasedStateMachine):
                 assert abs(parse_nanos(line["cost"]) - cents) < 10**7
 
     def teardown(self) -> None:
-        """The stand-alone verifier agrees, on everything that was issued."""
+        """The stand-alone verifier accepts all issued documents."""
         record = Record(self.ledger.store)
         ledger = record.ledger()
         for close in ledger.closes().values():
@@ -305,7 +305,7 @@ STORY: list[Callable[[Ledger], Any]] = [
 
 
 def _void_once(ledger: Ledger, number: str) -> None:
-    """As a person would run the command again after it was killed."""
+    """Void again after a kill, like a person who repeats the command."""
     try:
         ledger.void(number)
     except CannotBeVoided:
@@ -313,7 +313,7 @@ def _void_once(ledger: Ledger, number: str) -> None:
 
 
 def told(kill_at: int = -1) -> tuple[MemoryStore, bool]:
-    """Tell the story; when it is killed, tell the interrupted step again, later."""
+    """Run the steps of the story; after a kill, repeat the interrupted step later."""
     store = MemoryStore(kill_at=kill_at)
     ledger, killed = Ledger(store), False
     for step in STORY:
@@ -322,7 +322,7 @@ def told(kill_at: int = -1) -> tuple[MemoryStore, bool]:
         except Killed:
             killed = True
             store.kill_at = -1
-            # A dead holder's lease runs out by itself.
+            # The lease of a dead process expires.
             ledger.clock.instant += timedelta(seconds=LEASE_SECONDS)
             step(ledger)
     return store, killed
@@ -386,7 +386,7 @@ def test_a_close_of_many_tenants_killed_at_hundreds_of_points(tenants: int) -> N
 
 
 def test_two_closes_at_once_give_one_result() -> None:
-    """The second planned before the first wrote; it finds the period closed and adds nothing."""
+    """Both plan before either writes; the second finds the period closed and adds nothing."""
     store = MemoryStore()
     ledger = Ledger(store)
     books = ledger.books

@@ -1,4 +1,4 @@
-"""Decision tables under random and hostile input, and their answers against naive ones.
+"""Decision tables under random and hostile input, and their lookups against naive ones.
 
 Put here: fuzzing of every table, and properties of lookups, copies and hashes.
 Not here: single situations (`tests/unit/test_decisions_*`).
@@ -35,7 +35,7 @@ from tests.decisions_by_hand import HEADERS, SIGNED, SIGNED_LAST, table
 
 TABLES = sorted(HEADERS)
 START = datetime(2026, 9, 25, tzinfo=UTC)
-DAY_COUNT = 12  # over the edge of a month
+DAY_COUNT = 12  # across the end of a month
 
 
 def day(number: int) -> datetime:
@@ -65,15 +65,15 @@ EXAMPLES = {
 }
 
 
-def check_it_is_met(files: dict[str, str | bytes]) -> None:
-    """Read whole or refused with problems that a person can act on; nothing else may happen."""
+def check_is_read_or_refused(files: dict[str, str | bytes]) -> None:
+    """The table is read completely, or refused with problems whose messages can be printed."""
     decisions, problems = read_decisions(files)
     assert len(problems) <= (MOST_PROBLEMS_PER_TABLE + 50) * len(files)
     for problem in problems:
         assert isinstance(problem, BadInput)
         assert problem.code[:4] in ("DEC-", "RATE")
         assert all((problem.where, problem.seen, problem.why, problem.remedy))
-        problem.message().encode()  # no half characters, so it can be printed
+        problem.message().encode()  # fails for unpaired surrogates, which cannot be printed
         assert len(problem.message()) < 5_000
     if problems:
         with pytest.raises(DecisionsRefused) as refused:
@@ -85,7 +85,7 @@ def check_it_is_met(files: dict[str, str | bytes]) -> None:
 
 
 def mutated(source: random.Random, body: str) -> str:
-    """A good table after one to three accidents."""
+    """A valid table after one to three random damages."""
     for _ in range(source.randint(1, 3)):
         lines = body.split("\n")
         number = source.randrange(len(lines))
@@ -110,18 +110,18 @@ def mutated(source: random.Random, body: str) -> str:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_after_accidents_is_read_whole_or_refused(name: str) -> None:
+def test_a_damaged_table_is_read_completely_or_refused(name: str) -> None:
     body = f"{HEADERS[name]}\n{EXAMPLES[name].replace('|', SIGNED)}\n"
-    check_it_is_met({f"{name}.csv": body})
+    check_is_read_or_refused({f"{name}.csv": body})
     for seed in range(300):
-        check_it_is_met({f"{name}.csv": mutated(random.Random(seed), body)})
+        check_is_read_or_refused({f"{name}.csv": mutated(random.Random(seed), body)})
 
 
 @given(name=st.sampled_from(TABLES), body=st.binary(max_size=400))
 @example(name="rates", body=b"\xff\xfe\x00")
 @example(name="rates", body=b"\xef\xbb\xbf")
-def test_any_bytes_are_met(name: str, body: bytes) -> None:
-    check_it_is_met({f"{name}.csv": body})
+def test_any_bytes_are_read_or_refused(name: str, body: bytes) -> None:
+    check_is_read_or_refused({f"{name}.csv": body})
 
 
 cells = st.one_of(
@@ -136,17 +136,17 @@ cells = st.one_of(
     rows=st.lists(st.lists(cells, min_size=11, max_size=11), max_size=4),
     ending=st.sampled_from(["\n", "\r\n"]),
 )
-def test_any_cells_under_the_right_header_are_met(
+def test_any_cells_under_a_valid_header_are_read_or_refused(
     name: str, rows: list[list[str]], ending: str
 ) -> None:
     width = HEADERS[name].count(",") + 1
     lines = [HEADERS[name], *(",".join(row[:width]) for row in rows)]
-    check_it_is_met({f"{name}.csv": ending.join(lines)})
+    check_is_read_or_refused({f"{name}.csv": ending.join(lines)})
 
 
 @given(files=st.dictionaries(st.text(max_size=12), st.text(max_size=40), max_size=3))
-def test_any_file_names_are_met(files: dict[str, str]) -> None:
-    check_it_is_met(dict(files))
+def test_any_file_names_are_read_or_refused(files: dict[str, str]) -> None:
+    check_is_read_or_refused(dict(files))
 
 
 @given(value=st.text(max_size=300))
@@ -156,7 +156,7 @@ def test_quoted_values_are_printable_and_short(value: str) -> None:
     shown(value).encode()
 
 
-# Answers ---------------------------------------------------------------------------------------
+# Lookups ---------------------------------------------------------------------------------------
 
 until = st.none() | st.integers(1, DAY_COUNT)
 spans = st.tuples(st.integers(0, DAY_COUNT - 1), until).map(
@@ -187,7 +187,7 @@ def holds(span: tuple[int, int | None], number: int) -> bool:
 
 
 def naive_prices(rows: RateRows, wanted: tuple[str, str, str], number: int) -> list[int]:
-    """The prices of the rows that apply and that no other applying row is more specific than."""
+    """The prices of the applicable rows, without rows for which a more specific one applies."""
     cluster, gpu, profile = wanted
     applying = [
         ((key[0] != "") + (key[2] != "whole"), price)
@@ -207,7 +207,7 @@ def test_prices_are_those_of_the_naive_lookup_and_doubts_are_refused(rows: RateR
     doubts = []
     for wanted in RATE_KEYS:
         if not wanted[0]:
-            continue  # use is always in some cluster
+            continue  # use is always in a cluster
         for number in range(DAY_COUNT):
             naive = naive_prices(rows, wanted, number)
             try:
@@ -223,7 +223,7 @@ def test_prices_are_those_of_the_naive_lookup_and_doubts_are_refused(rows: RateR
 
 @given(rows=rate_rows)
 def test_rates_are_refused_only_when_some_lookup_is_in_doubt(rows: RateRows) -> None:
-    """A cluster that no row names cannot be in doubt by a row that names one."""
+    """A cluster that no row names is not in doubt because of a row that names another cluster."""
     _, problems = read_decisions(rate_table(rows))
     horizon = 2 * DAY_COUNT + 1
     in_doubt = any(
@@ -231,7 +231,7 @@ def test_rates_are_refused_only_when_some_lookup_is_in_doubt(rows: RateRows) -> 
         for wanted in RATE_KEYS
         for number in range(horizon)
     )
-    hidden = any(  # two rows of one key at once, under a more specific one
+    hidden = any(  # two rows with one key at the same time, below a more specific row
         key == other_key and holds(span, number) and holds(other_span, number)
         for n, (key, span, _) in enumerate(rows)
         for other_key, other_span, _ in rows[:n]
@@ -241,7 +241,7 @@ def test_rates_are_refused_only_when_some_lookup_is_in_doubt(rows: RateRows) -> 
 
 
 @given(rows=rate_rows)
-def test_spans_of_a_price_are_its_answers_day_by_day(rows: RateRows) -> None:
+def test_spans_of_a_price_equal_its_lookups_per_day(rows: RateRows) -> None:
     decisions, problems = read_decisions(rate_table(rows))
     if problems:
         return
@@ -281,7 +281,7 @@ def test_every_row_that_overlaps_an_earlier_one_is_refused(
 
 
 def everything(source: random.Random) -> dict[str, str]:
-    """Random tables that do not contradict each other: one key after another in time."""
+    """Random tables without contradictions: rows of one key follow each other in time."""
 
     def dated(*keys: str) -> list[str]:
         rows = []
@@ -331,7 +331,7 @@ def answers(decisions: Decisions, instant: datetime) -> list[object]:
 
 
 def without_end(answer: object) -> object:
-    """A copy leaves out that a row ends after the window."""
+    """The value without an end after the window, which a copy does not keep."""
     return answer.rate_id if isinstance(answer, Rate) else getattr(answer, "cluster_name", answer)
 
 

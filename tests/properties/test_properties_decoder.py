@@ -1,7 +1,7 @@
-"""The fast decoder says what a naive one says, on any answer.
+"""The fast decoder and a naive one decode any response to the same runs.
 
 Put here: the differential properties of `ingestion.thanos.decode`.
-Not here: single situations with their expected runs by pencil (`tests/unit/test_thanos_decode`).
+Not here: situations with runs calculated by hand (`tests/unit/test_thanos_decode`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REPLICA = "replica"
 
 
 def naive_runs(body: bytes, look: DecodeWindow) -> set[tuple[Any, ...]]:
-    """json.loads, dictionaries and loops: slow, and readable enough to be believed."""
+    """The runs by json.loads, dictionaries and loops: slow, but simple to verify by reading."""
     samples: dict[str, set[tuple[int, str]]] = {}
     for series in json.loads(body)["data"]["result"]:
         labels = {k: v for k, v in series["metric"].items() if k != REPLICA}
@@ -56,7 +56,7 @@ def naive_runs(body: bytes, look: DecodeWindow) -> set[tuple[Any, ...]]:
 
 
 def neighbour(millis: int, hour: int, own: int) -> int:
-    """A neighbour that is queried, too, when this hour alone is; else the run's own sample."""
+    """The neighbour if a query for this hour alone returns it too; else the run's own sample."""
     return millis if hour - OVERLAP_MS <= millis <= hour + HOUR_MS + OVERLAP_MS else own
 
 
@@ -124,14 +124,14 @@ look = DecodeWindow(
 def both(
     answer: dict[str, Any], separators: tuple[str, str], ascii_only: bool
 ) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
-    """The runs of an answer, as we decode it and as the naive reader does."""
+    """The runs of a response, from our decoder and from the naive one."""
     body = json.dumps(answer, separators=separators, ensure_ascii=ascii_only).encode()
     found = decode_runs(read_matrix_body(body).series, SeriesDictionary([REPLICA]), look)
     return as_set(found), naive_runs(body, look)
 
 
 @given(answers(values), st.booleans())
-def test_compact_answers_decode_as_a_naive_reader_decodes_them(
+def test_compact_responses_decode_like_the_naive_reader(
     answer: dict[str, Any], ascii_only: bool
 ) -> None:
     ours, naive = both(answer, (",", ":"), ascii_only)
@@ -139,7 +139,7 @@ def test_compact_answers_decode_as_a_naive_reader_decodes_them(
 
 
 @given(answers(st.one_of(values, odd_values)), st.sampled_from([(",", ":"), (", ", ": ")]))
-def test_answers_with_spaces_and_odd_values_decode_the_same(
+def test_responses_with_spaces_and_odd_values_decode_the_same(
     answer: dict[str, Any], separators: tuple[str, str]
 ) -> None:
     ours, naive = both(answer, separators, True)
@@ -147,9 +147,7 @@ def test_answers_with_spaces_and_odd_values_decode_the_same(
 
 
 @given(answers(values), answers(values))
-def test_a_dictionary_that_remembers_changes_nothing(
-    first: dict[str, Any], second: dict[str, Any]
-) -> None:
+def test_a_reused_dictionary_changes_no_run(first: dict[str, Any], second: dict[str, Any]) -> None:
     remembered = SeriesDictionary([REPLICA], limit=3)
     for answer in (first, second, first):
         body = json.dumps(answer, separators=(",", ":")).encode()
@@ -161,7 +159,7 @@ def test_a_dictionary_that_remembers_changes_nothing(
 def test_runs_are_the_same_however_many_series_are_read_at_once(
     answer: dict[str, Any], at_once_bytes: int
 ) -> None:
-    """Also where replicas share a text: runs, what replicas counted, and what was noticed."""
+    """Includes replicas with equal text: compares runs, counts of replicas and facts."""
     body = json.dumps(answer, separators=(",", ":")).encode()
     raw = read_matrix_body(body).series
     some, all_at_once = (
@@ -173,7 +171,7 @@ def test_runs_are_the_same_however_many_series_are_read_at_once(
 
 
 def as_rows(runs: Runs) -> list[tuple[Any, ...]]:
-    """Every run in its place, with its value as text."""
+    """Every run in order, with its value as text."""
     reach = (runs.reaches_from_ms, runs.reaches_until_ms)
     times = (runs.hour_ms, runs.first_ms, runs.last_ms, *reach)
     columns = (runs.series_index, *times, runs.sample_count)

@@ -1,4 +1,4 @@
-"""Steps of devices against what is true at every single second."""
+"""Step functions of devices against their values at every single second."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PROFILES = st.builds(
 
 
 @given(PROFILES, st.integers(0, 300), st.integers(1, 300))
-def test_phases_say_of_every_second_what_the_profile_says(
+def test_phases_equal_the_profile_at_every_second(
     profile: Utilisation, start: int, length: int
 ) -> None:
     found = list(phases(profile, start, start + length))
     seconds = [pct for from_at, until, pct in found for _ in range(from_at, until)]
     assert seconds == [profile.pct_at(second) for second in range(start, start + length)]
-    # Adjoining, and never two of the same in a row.
+    # Adjacent steps, and never two equal ones in sequence.
     for (_, until, before), (from_at, _, after) in itertools.pairwise(found):
         assert until == from_at
         assert before != after
@@ -41,7 +41,7 @@ LIVES = st.lists(
 
 
 @given(LIVES, st.integers(0, 250), st.integers(1, 250))
-def test_steps_of_shared_cards_are_sums_of_what_pods_do_each_second(
+def test_shared_cards_have_the_sum_of_their_pods_at_each_second(
     lives: list[tuple[int, int, Utilisation]], low: int, length: int
 ) -> None:
     one = node("node-a", cards=1)
@@ -75,7 +75,7 @@ def test_steps_of_shared_cards_are_sums_of_what_pods_do_each_second(
 
 
 @given(LIVES, st.lists(st.integers(0, 500), min_size=1, max_size=4))
-def test_energy_is_the_sum_of_every_second_whatever_was_asked_before(
+def test_energy_is_the_sum_of_seconds_after_any_earlier_query(
     lives: list[tuple[int, int, Utilisation]], asked: list[int]
 ) -> None:
     one = node("node-a", cards=1)

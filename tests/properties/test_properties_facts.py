@@ -1,7 +1,7 @@
-"""Random fleets, counted second by second: what the models say must be exactly that.
+"""Random fleets, calculated second by second; the models must give exactly the same.
 
-The reference here is deliberately naive: an array of seconds per pod. Many fleets are put into
-one build as many clusters, because starting dbt costs more than counting them.
+The reference is naive on purpose: an array of seconds per pod. Many fleets are put into one build
+as separate clusters, because a start of dbt takes longer than the calculation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RATE_NANOS = 1_234_567_891
 
 
 def random_cluster(number: int, rng: random.Random) -> Cluster:
-    # Twelve pods of two devices fit on any node: here nothing is allocated beyond capacity.
+    # Twelve pods of two devices fit on any node, so this test allocates nothing beyond capacity.
     labels = {-HOUR: A100 | {"nvidia.com/gpu.count": "24"}}
     nodes = [Node(f"n{i}", labels, {-HOUR: {GPU: 24}}) for i in range(rng.randint(1, 3))]
     pods = [random_pod(i, rng.choice(nodes).name, rng) for i in range(rng.randint(0, 12))]
@@ -60,7 +60,7 @@ def random_cluster(number: int, rng: random.Random) -> Cluster:
 
 
 def random_pod(number: int, node: str, rng: random.Random) -> Pod:
-    # Boundaries first: hours, equal seconds, lives that no sample meets, and lives over the edges.
+    # Boundaries first: hours, equal seconds, pods between two samples, and pods across the edges.
     edges = [0, 1, HOUR - 1, HOUR, HOUR + 1, 2 * HOUR, HOURS * HOUR - 1]
     start = rng.choice([rng.choice(edges), rng.randint(-2 * HOUR, HOURS * HOUR - 1)])
     length = rng.choice([1, 5, 20, 59, 60, 300, 3599, 3600, 3601, rng.randint(1, 3 * HOUR)])
@@ -230,10 +230,10 @@ def test_the_fleet_has_the_most_of_all_clusters_at_one_second(fleets: Fleets) ->
 
 
 def half_even(value: Fraction) -> int:
-    return round(value)  # Python rounds fractions half to even
+    return round(value)  # Python rounds halves to even
 
 
-def test_charges_are_exact_and_shared_out_whole(fleets: Fleets) -> None:
+def test_charges_are_exact_and_apportioned_completely(fleets: Fleets) -> None:
     clusters, home, _ = fleets
     seconds: defaultdict[tuple[str, str], int] = defaultdict(int)
     for cluster in clusters:
@@ -247,7 +247,7 @@ def test_charges_are_exact_and_shared_out_whole(fleets: Fleets) -> None:
     assert {(t, c): int(nanos) for t, c, nanos in found} == expected
 
 
-def test_a_charge_is_shared_out_as_python_would(fleets: Fleets) -> None:
+def test_a_charge_is_apportioned_as_in_python(fleets: Fleets) -> None:
     _, home, _ = fleets
     parts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     found: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""Whatever a scenario asks for: no card is held twice, and the truth agrees with its seconds."""
+"""In every random scenario no card is held twice, and the truth agrees with its seconds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_no_scenario_breaks_an_invariant(text: str) -> None:
 
 @given(scenarios())
 def test_free_units_are_counted_right_at_every_event(text: str) -> None:
-    """The scheduler's quick counts against counting every device anew, all the way through."""
+    """The scheduler's incremental counts equal a count of all devices after every event."""
     read = loaded(text)
     faults = as_faults(read.scenario, cluster_ids(read.scenario))
     [stage] = stages(read, faults, {})
@@ -90,7 +90,7 @@ def test_the_same_text_gives_the_same_fleet(text: str) -> None:
 
 @given(scenarios())
 def test_the_truth_agrees_with_counting_every_second(text: str) -> None:
-    """The ledgers walk along edges; this walks along seconds, from the model itself."""
+    """The ledgers walk over edges; the reference walks over seconds of the model itself."""
     fleet = build_fleet(loaded(text))
     rows = plain_rows(fleet)
     busy = busy_by_second(fleet)
@@ -109,7 +109,7 @@ def test_the_truth_agrees_with_counting_every_second(text: str) -> None:
 
 
 def busy_by_second(fleet: Fleet) -> dict[str, dict[int, set[str]]]:
-    """Node to second to the cards that some running pod has."""
+    """By node and second, the cards that a running pod holds."""
     busy: dict[str, dict[int, set[str]]] = {n.name: {} for n in fleet.clusters[0].nodes}
     for pod in fleet.clusters[0].pods:
         started = pod.started_at

@@ -1,4 +1,4 @@
-"""What holds for every device, and that no name, label or row makes classification fall over."""
+"""Properties of every device; no name, label or row ends classification with an exception."""
 
 from __future__ import annotations
 
@@ -77,8 +77,10 @@ label_sets = st.dictionaries(st.one_of(label_names, st.text(max_size=12)), label
 @given(st.one_of(resources, st.text(max_size=40)), label_sets)
 @example("nvidia.com/mig-" + "9" * 5000, {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"})
 @example("\0", {"\0": "\0"})
-def test_every_name_on_every_node_has_an_answer(resource: str, labels: dict[str, str]) -> None:
-    """A device with exact shares, or a reason: no default and no exception."""
+def test_every_name_on_every_node_is_classified_or_has_a_reason(
+    resource: str, labels: dict[str, str]
+) -> None:
+    """A device with exact shares, or a reason; never a default or an exception."""
     found = classify(resource, labels, CATALOGUE)
     if isinstance(found, Unclassified):
         assert found.explanation
@@ -109,7 +111,7 @@ def test_weights_lie_between_the_shares_and_their_maximum(
 
 
 @given(resources, st.sampled_from(product_names), suffixes, st.integers(0, 9))
-def test_both_sources_spellings_mean_the_same_or_the_metric_cannot_tell(
+def test_names_of_both_sources_agree_or_the_metric_is_ambiguous(
     resource: str, product: str, suffix: str, replicas: int
 ) -> None:
     labels = {"nvidia.com/gpu.product": product + suffix, "nvidia.com/gpu.replicas": str(replicas)}
@@ -117,9 +119,9 @@ def test_both_sources_spellings_mean_the_same_or_the_metric_cannot_tell(
     exact = classify(resource, labels, CATALOGUE)
     seen = classify(mangled(resource), in_metrics, CATALOGUE)
     if resource.startswith("gpu.nvidia.com/"):
-        return  # a claimed device is in no metric
+        return  # no metric has claimed devices
     if isinstance(seen, DeviceKind):
-        if isinstance(exact, Unclassified):  # a card that has +me and no -me cannot offer -me
+        if isinstance(exact, Unclassified):  # a card with +me instances only cannot offer -me
             assert resource.endswith("-me")
             assert seen.mig_profile.endswith("+me")
             return
@@ -129,7 +131,7 @@ def test_both_sources_spellings_mean_the_same_or_the_metric_cannot_tell(
 
 
 @given(st.text(max_size=30), st.text(max_size=40), label_sets, label_sets)
-def test_every_claimed_device_has_an_answer(
+def test_every_claimed_device_is_classified_or_has_a_reason(
     driver: str, device: str, labels: dict[str, str], attributes: dict[str, str]
 ) -> None:
     for name in (driver, "gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com"):
@@ -156,7 +158,7 @@ header = "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geo
 
 @given(st.lists(st.lists(cells, min_size=6, max_size=8).map(",".join), max_size=4).map("\n".join))
 @example("X,nvidia,X,1,1,1," + "x" * 200_000)
-def test_no_row_makes_the_tables_fall_over(rows: str) -> None:
+def test_the_table_parsers_survive_any_row(rows: str) -> None:
     try:
         catalogue = parse_catalogue(PRODUCTS, PROFILES, header + rows)
     except BadProductFacts:
@@ -165,8 +167,8 @@ def test_no_row_makes_the_tables_fall_over(rows: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_no_text_is_half_read_as_a_table(text: str) -> None:
-    """Either the whole catalogue or one error: never a part of a table."""
+def test_a_table_is_read_completely_or_refused(text: str) -> None:
+    """The whole catalogue or one error, never a part of a table."""
     try:
         catalogue = parse_catalogue(PRODUCTS, PROFILES, text)
     except BadProductFacts:

@@ -1,7 +1,7 @@
-"""Intervals over random input, held against sets of single seconds.
+"""Intervals over random input, compared with sets of single seconds.
 
 Put here: properties of `domain.interval`, `domain.validity` and `domain.billing_period`.
-Not here: single situations by pencil (`tests/unit/test_interval`).
+Not here: situations calculated by hand (`tests/unit/test_interval`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from domain.interval import (
 )
 from domain.validity import Validity
 
-START = datetime(2026, 10, 31, 23, 59, tzinfo=UTC)  # two minutes over a month's edge
+START = datetime(2026, 10, 31, 23, 59, tzinfo=UTC)  # a minute before the end of a month
 SECONDS = 120
 
 
@@ -41,7 +41,7 @@ some = st.lists(intervals, max_size=8)
 
 
 def seconds_of(covered: list[Interval]) -> set[int]:
-    """Which seconds are covered, one by one."""
+    """The covered seconds, one by one."""
     return {n for n in range(SECONDS) for i in covered if i.started_at <= second(n) < i.ended_at}
 
 
@@ -130,7 +130,7 @@ ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolka
     day_count=st.integers(1, 60),
 )
 def test_local_days_of_any_length_add_up(zone: str, first: date, day_count: int) -> None:
-    """Lord Howe's clocks move by half an hour; Apia left out a whole day in 2011."""
+    """Clocks of Lord Howe move by half an hour; Apia skipped a whole day in 2011."""
     midnights = [
         datetime.combine(first + timedelta(days=n), time(), ZoneInfo(zone)).astimezone(UTC)
         for n in range(day_count + 1)

@@ -1,8 +1,8 @@
-"""The journal against a naive observer with the whole history, over random lives and faults.
+"""The journal against a naive observer with the whole history, for random pods and faults.
 
-The model is a list of pods with the times at which things happened to them. The naive observer
-knows all of it. The state machine is told of it through a stream that repeats itself, breaks,
-forgets, and lists in part; what it writes down must never contradict the truth.
+The model is a list of pods with the times of their events. The naive observer knows all of it. The
+state machine receives it through a stream that repeats events, breaks, expires and lists in part.
+Its journal must never contradict the truth.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tests.kubernetes_by_hand import (
     told,
 )
 
-SPAN = 600  # seconds that a story lasts
+SPAN = 600  # seconds of a story
 
 
 @dataclass(frozen=True)
 class Life:
-    """One pod: seconds after noon; a later thing may never happen."""
+    """One pod: seconds after noon; a later event may never happen."""
 
     uid: str
     created: int
@@ -81,7 +81,7 @@ class Change:
 
 
 def history(pods: list[Life]) -> list[Change]:
-    """All changes in order, numbered as a server numbers them."""
+    """All changes in order, with numbers like those of a server."""
     ordered = sorted(
         (
             (at, index, verb, life)
@@ -96,7 +96,7 @@ def history(pods: list[Life]) -> list[Change]:
 
 
 class Server:
-    """What an API server would answer."""
+    """The responses of an API server."""
 
     def __init__(self, changes: list[Change]) -> None:
         self.changes = changes
@@ -120,8 +120,8 @@ class Server:
         return [c for c in self.changes if after < c.version <= self.version(until)]
 
 
-# What happens at each step of the clock: told, told twice, cut, cut and forgotten, an hourly list,
-# a list that is not whole.
+# The event at each second: one change, a repeated change, a cut, a cut with expired history, an
+# hourly list, an incomplete list.
 STEPS = st.lists(
     st.tuples(
         st.integers(1, 60),
@@ -133,7 +133,7 @@ STEPS = st.lists(
 
 
 def play(pods: list[Life], steps: list[tuple[int, str]]) -> tuple[JournalState, list[Line], int]:
-    """The state, every line, and the second that the story reached."""
+    """The state, every line, and the last second of the story."""
     server = Server(history(pods))
     state, now = JournalState(), 0
     begin = server.version(0)
@@ -192,8 +192,8 @@ def second(time: str) -> int:
 
 
 @given(lives(), STEPS)
-def test_what_is_written_is_true(pods: list[Life], steps: list[tuple[int, str]]) -> None:
-    """Bound, started and ended, wherever they are written, are those of the life."""
+def test_the_journal_agrees_with_the_truth(pods: list[Life], steps: list[tuple[int, str]]) -> None:
+    """Times of binding, start and end in the journal are those of the pod."""
     _, lines, _ = play(pods, steps)
     by_uid = {life.uid: life for life in pods}
     for line in pod_lines(lines):
@@ -204,7 +204,7 @@ def test_what_is_written_is_true(pods: list[Life], steps: list[tuple[int, str]])
 
 
 @given(lives(), STEPS)
-def test_whatever_is_gone_was_gone_and_was_there_when_last_seen(
+def test_a_gone_pod_is_gone_and_existed_when_last_seen(
     pods: list[Life], steps: list[tuple[int, str]]
 ) -> None:
     _, lines, _ = play(pods, steps)
@@ -219,7 +219,7 @@ def test_whatever_is_gone_was_gone_and_was_there_when_last_seen(
 
 
 @given(lives(), STEPS)
-def test_in_the_end_what_is_open_is_what_is_there(
+def test_open_pods_at_the_end_are_the_pods_that_exist(
     pods: list[Life], steps: list[tuple[int, str]]
 ) -> None:
     state, _, now = play(pods, [*steps, (1, "told")])
@@ -241,10 +241,10 @@ def test_no_pod_is_deleted_twice_and_none_comes_after_its_deletion(
 
 
 @given(lives(), STEPS)
-def test_a_life_that_no_gap_touches_is_written_whole(
+def test_a_pod_outside_all_gaps_is_recorded_completely(
     pods: list[Life], steps: list[tuple[int, str]]
 ) -> None:
-    """Every pod that ended while the watch was unbroken has all of its times in the journal."""
+    """The journal has all times of every pod that ended during an unbroken watch."""
     _, lines, now = play(pods, [*steps, (1, "told")])
     gaps = [(second(g["from"]), second(g["until"])) for g in lines if g["line"] == "gap"]
     last: dict[str, Line] = {}
@@ -265,7 +265,7 @@ def test_a_life_that_no_gap_touches_is_written_whole(
 def test_the_journal_can_be_read_back_into_the_state_that_wrote_it(
     pods: list[Life], steps: list[tuple[int, str]], cut: int
 ) -> None:
-    """A kill after any line: what is recovered is what was known when that line was written."""
+    """After a kill at any line, recovery gives the state at the time of that line."""
     state, lines, _ = play(pods, steps[:cut])
     written = [json.loads(json.dumps(line, default=dict)) for line in lines]
     written += state.streams["pods"].take_stretch()
@@ -287,9 +287,7 @@ def test_the_journal_can_be_read_back_into_the_state_that_wrote_it(
 
 
 @given(lives(), STEPS)
-def test_telling_everything_twice_changes_nothing(
-    pods: list[Life], steps: list[tuple[int, str]]
-) -> None:
+def test_repeated_events_change_nothing(pods: list[Life], steps: list[tuple[int, str]]) -> None:
     once = [(s, "told" if w == "twice" else w) for s, w in steps]
     twice = [(s, "twice" if w == "told" else w) for s, w in once]
     assert play(pods, once)[1] == play(pods, twice)[1]

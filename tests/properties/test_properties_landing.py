@@ -1,4 +1,4 @@
-"""Landing and pulling hold for any bytes, any order, any cut of time.
+"""Landing and pulling are correct for any bytes, any order, any division of time.
 
 Put here: round trips, permutations, window equivalence, replays.
 Not here: the decoder alone (`test_properties_decoder`), kill points (`tests/unit`).
@@ -96,7 +96,7 @@ def test_any_manifest_reads_back_as_it_was_written(
 def test_a_manifest_is_written_as_the_standard_library_writes_it(
     draft: AttemptDraft, facts: dict[str, int], version: str
 ) -> None:
-    """Its hash is what a chain holds: whoever checks one later has no library of ours."""
+    """The chain contains its hash, and a later verifier may not have our libraries."""
     body = replace(draft, facts=facts, code_version=version).at(1, "").to_bytes()
     value = json.loads(body)
     assert (value["facts"], value["code_version"]) == (facts, version)
@@ -112,7 +112,7 @@ def test_any_bytes_land_and_come_back(body: bytes) -> None:
 
 
 @given(st.lists(drafts, max_size=6))
-def test_chains_hold_whoever_appends_and_in_whatever_mixture(found: list[AttemptDraft]) -> None:
+def test_chains_are_valid_for_any_mixture_of_writers(found: list[AttemptDraft]) -> None:
     with folder() as home:
         for number, draft in enumerate(found):
             writer = Landing(FolderStore(home))  # a new process each time
@@ -128,14 +128,14 @@ def test_chains_hold_whoever_appends_and_in_whatever_mixture(found: list[Attempt
         assert report.attempt_count == len(found)
 
 
-# A small cluster over four hours: each series lives for a while, with a hole, at its own value.
+# A small cluster over four hours: each series has a start, an end, a gap and its own value.
 lives = st.lists(
     st.tuples(
         st.sampled_from(["kube_pod_container_resource_requests", "kube_pod_status_phase"]),
         st.integers(0, 5),  # pod
         st.integers(-1, 25),  # first sample, in steps of ten minutes after ten o'clock
         st.integers(0, 26),  # number of samples
-        st.integers(0, 25),  # the one that is missing
+        st.integers(0, 25),  # the missing sample
         st.sampled_from(["0", "1", "2"]),
         st.sampled_from(["0", "1"]),  # replica
     ),
@@ -145,7 +145,7 @@ lives = st.lists(
 
 
 def answering(found: list[Any], order: random.Random) -> Server:
-    """A store with these series, that gives what a range asks for, in any order of series."""
+    """A store with these series that returns the samples of a range, in any order of series."""
 
     def answer(form: Form) -> httpx.Response:
         if "[" not in form["query"] or "start" in form:
@@ -190,7 +190,7 @@ def windows(*lengths: int) -> list[Interval]:
 
 
 @given(lives, st.sampled_from([(1, 1, 1, 1), (2, 2), (3, 1), (1, 3)]))
-def test_hours_asked_apart_or_together_give_the_same_runs(
+def test_hours_queried_alone_or_together_give_the_same_runs(
     found: list[Any], lengths: tuple[int, ...]
 ) -> None:
     with folder() as together, folder() as apart:
@@ -199,15 +199,13 @@ def test_hours_asked_apart_or_together_give_the_same_runs(
 
 
 @given(lives, st.integers(2, 1000))
-def test_the_order_in_which_series_come_changes_no_byte_of_the_runs(
-    found: list[Any], seed: int
-) -> None:
+def test_the_order_of_series_changes_no_byte_of_the_runs(found: list[Any], seed: int) -> None:
     with folder() as one, folder() as other:
         assert pulled(one, found, windows(2), 1) == pulled(other, found, windows(2), seed)
 
 
 @given(lives)
-def test_pulling_twice_lands_the_same_bytes_and_rebuilding_gives_the_same_files(
+def test_a_second_pull_and_a_rebuild_give_the_same_bytes(
     found: list[Any],
 ) -> None:
     with folder() as home:

@@ -1,4 +1,4 @@
-"""The one macro that prices and `domain.money.price_nanos` agree on random and extreme input."""
+"""The pricing macro and `domain.money.price_nanos` agree on random and extreme input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED = 20261001
 
 
 class _Adapter:
-    """What dbt gives a macro: the dialect's version of it, by name."""
+    """Dispatches a macro to its DuckDB version, by name."""
 
     def __init__(self, environment: dict[str, object]) -> None:
         self.environment = environment
@@ -35,7 +35,7 @@ def macros() -> dict[str, object]:
     environment.globals["return"] = lambda value: value
     for path in sorted((dbt_project_dir() / "macros").glob("*.sql")):
         text = path.read_text(encoding="utf-8")
-        if "materialization" in text:  # a tag that only dbt knows, and nothing that computes
+        if "materialization" in text:  # a tag of dbt, without calculations
             continue
         module = environment.from_string(text).make_module(names)
         for name, macro in module.__dict__.items():

@@ -1,4 +1,4 @@
-"""What holds for every set of instances, and that no text makes a parser of MIG fall over."""
+"""Properties of every set of instances; no text ends a parser of MIG with an exception."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_set_fits_exactly_when_a_layout_holds_it(case: tuple[str, dict[MigProf
 
 
 @given(sets_of_instances())
-def test_what_fits_sells_at_most_the_card_and_the_rest_is_unsold(
+def test_a_set_that_fits_holds_at_most_the_whole_card(
     case: tuple[str, dict[MigProfile, int]],
 ) -> None:
     name, counts = case
@@ -80,7 +80,7 @@ def test_the_fewest_cards_lie_between_adding_up_and_one_card_each(
 def test_compute_instances_need_as_many_instances_as_the_best_filling(
     counts: dict[str, int],
 ) -> None:
-    """An instance of 3 holds 3, 2+1, 1+1+1 or less: the fewest are found by hand."""
+    """An instance of 3 holds 3, 2+1, 1+1+1 or less: the expected number is calculated by hand."""
     ones, twos, threes = (counts.get(p, 0) for p in ("1c.3g.20gb", "2c.3g.20gb", "3g.20gb"))
     beside_twos = min(ones, twos)
     expected = threes + twos + -(-(ones - beside_twos) // 3)
@@ -92,7 +92,7 @@ def test_compute_instances_need_as_many_instances_as_the_best_filling(
 @given(st.text(max_size=40))
 @example("1g.5gb+")
 @example("9" * 5000 + "g.5gb")
-def test_no_text_makes_the_profile_parsers_fall_over(text: str) -> None:
+def test_the_profile_parsers_survive_any_text(text: str) -> None:
     for parse in (parse_profile, parse_resource_profile):
         try:
             profile = parse(text)
@@ -150,7 +150,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=14).map("".join))
-def test_no_yaml_makes_the_file_parser_fall_over(text: str) -> None:
+def test_the_file_parser_survives_any_yaml(text: str) -> None:
     try:
         parsed = parse_parted_file(text)
     except NotAMigPartedFile:
@@ -163,7 +163,7 @@ def test_no_yaml_makes_the_file_parser_fall_over(text: str) -> None:
 @given(st.binary(max_size=200))
 @example(b"\xff\xfe\x00")
 @example(b"%YAML 9.9\n---\n")
-def test_no_bytes_make_the_file_parser_fall_over(body: bytes) -> None:
+def test_the_file_parser_survives_any_bytes(body: bytes) -> None:
     try:
         parsed = parse_parted_file(body)
     except NotAMigPartedFile:

@@ -1,11 +1,10 @@
-"""Money over random input: lines add up, nothing is a whole cent off, and one rounding agrees
-with two others that we did not write.
+"""Money over random input: lines add up, no line is off by a cent, roundings agree.
 
-Put here: properties of `domain.money`, held against `fractions`, `decimal` and brute force.
-Not here: single sums by pencil (`tests/unit/test_money`).
+Put here: properties of `domain.money`, compared with `fractions`, `decimal` and brute force.
+Not here: sums calculated by hand (`tests/unit/test_money`).
 
 100,000 invoices by default; GPU_LEDGER_PROPERTY_SCALE=100 makes them ten million. A failure names
-its seed: GPU_LEDGER_PROPERTY_SEED=<seed> begins with it.
+its seed: GPU_LEDGER_PROPERTY_SEED=<seed> starts with it.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ WEIGHTS = st.fractions(min_value=0, max_value=1, max_denominator=56)
 
 
 def random_line(random_source: random.Random) -> int:
-    """Nanos: ordinary, tiny, at a cent's edge, at half a cent, negative, or enormous."""
+    """Nanos: ordinary, tiny, at a cent's edge, at half a cent, negative, or very large."""
     kind = random_source.randrange(8)
     if kind < 3:
         return random_source.randrange(100_000 * CENT)
@@ -58,10 +57,10 @@ def random_line(random_source: random.Random) -> int:
 
 
 def wrong_about_invoice(lines: dict[str, int]) -> str:
-    """What is wrong with the rounded invoice; nothing, if all is well."""
+    """The error in the rounded invoice; empty if there is none."""
     invoice = round_lines_to_minor_units(lines, "EUR")
     exact = sum(lines.values())
-    # Python's own rounding of integers is half-even as well, and knows nothing of ours.
+    # Python rounds integers half to even as well, without our code.
     if invoice.exact_nanos != exact or invoice.total_nanos != round(exact, -7):
         return f"the total is {invoice.total_nanos}, of exactly {exact}"
     rounded = invoice.lines
@@ -91,7 +90,7 @@ def test_a_hundred_thousand_invoices_add_up_and_no_line_is_a_whole_cent_off() ->
 def test_the_order_of_lines_changes_no_invoice() -> None:
     random_source = random.Random(SEED)
     for _ in range(2_000):
-        # Few different amounts, so that there are many ties to break.
+        # Few different amounts, so that many are equal.
         lines = {f"pod-{n}": random_source.choice((3, 5, 7)) * CENT // 9 for n in range(9)}
         shuffled = list(lines.items())
         random_source.shuffle(shuffled)
@@ -193,7 +192,7 @@ def test_parts_add_up_at_any_size_and_a_void_undoes_them(
 
 
 def nearest_by_brute_force(total: int, weights: dict[str, int]) -> dict[str, int]:
-    """Of all ways to share `total` out, the one nearest to the exact shares; ties: early keys."""
+    """Of all divisions of `total`, the one nearest to the exact shares; ties go to early keys."""
     keys, whole = sorted(weights), sum(weights.values())
     exact = [Fraction(total * weights[key], whole) for key in keys]
     ways = itertools.product(range(total + 1), repeat=len(keys) - 1)
@@ -219,7 +218,7 @@ def test_largest_remainder_is_the_nearest_of_all_ways(total: int, weights: dict[
 
 
 @given(nanos=st.integers(-LARGEST_NANOS, LARGEST_NANOS), fewest=st.integers(0, 9))
-def test_what_is_written_is_read_back_and_decimal_reads_the_same(nanos: int, fewest: int) -> None:
+def test_written_money_reads_back_here_and_in_decimal(nanos: int, fewest: int) -> None:
     text = format_nanos(nanos, fewest)
     assert parse_nanos(text) == nanos
     assert EXACT.create_decimal(text) == EXACT.scaleb(Decimal(nanos), -9)

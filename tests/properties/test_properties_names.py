@@ -1,4 +1,4 @@
-"""Names that meet: a scenario is refused with a word, or everything in it has a name of its own."""
+"""Names that collide: the scenario is refused with a message, or all objects have unique names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fake_gpu.fleet.model import Fleet
 from fake_gpu.scenario.errors import BadScenario, NameTaken
 from tests.fleets import FOR_EVER, check_invariants, loaded
 
-# What one workload makes of a name is another one's name.
+# The name that one workload derives is the name of another one.
 NAMES = ("w", "w-0", "w-1", "w-0-0", "w-worker-0")
 NODES = ("n", "n-0", "n-1")
 KINDS = {
@@ -76,7 +76,7 @@ def scenarios(draw: st.DrawFn) -> str:
 
 
 @given(scenarios())
-def test_equal_names_are_refused_or_apart(text: str) -> None:
+def test_equal_names_are_refused_or_kept_apart(text: str) -> None:
     try:
         fleet = build_fleet(loaded(text))
     except (BadScenario, NameTaken):

@@ -1,11 +1,11 @@
-"""Random bytes for the parsers of what comes from outside: an error with a name, never a traceback.
+"""Random bytes for the parsers of external input: each gives a named error, never a traceback.
 
 Put here: random changes of valid responses of a Prometheus server and of a Kubernetes API server to
 pulls, the collector and the idle pruner, of segments of a journal, and of files that people and
 other programs write.
 Not here: single responses that once ended a pull (`tests/unit/test_hostile_responses.py`).
 
-`N` is how many inputs each target gets.
+`N` is the number of inputs for each target.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def changed(document: Any, rng: random.Random) -> Any:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every value inside, however deep: what holds it, and where."""
+    """Every value at any depth: its container and its key."""
     keys: list[Any] = list(value) if isinstance(value, dict) else []
     if isinstance(value, list):
         keys = list(range(len(value)))
@@ -140,7 +140,7 @@ LABELS = {"namespace": "a", "pod": "p", "uid": "u1", "container": "c", "node": "
 
 @cache
 def answers() -> tuple[tuple[str, bytes], ...]:
-    """A valid answer for each kind of query, by a text in it."""
+    """A valid response for each kind of query, by a text in the query."""
 
     def of(name: str, **labels: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
         return {"__name__": name, **labels}, every_ten_minutes("1")
@@ -172,7 +172,7 @@ def random_answer(rng: random.Random) -> Callable[[Form], httpx.Response]:
 
 
 class Raw(Server):
-    """Passes content-encoding on without decoding what it says."""
+    """Passes content-encoding on without decoding the body."""
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         try:
@@ -258,7 +258,7 @@ def _copy(document: Any) -> Any:
 
 
 def collected(resource: str, rng: random.Random) -> JournalState | None:
-    """What a collector makes of a random list and of a random watch; None where it refuses them."""
+    """The state of a collector after a random list and watch; None if it refuses them."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         one = _copy(OBJECTS[resource])
@@ -300,7 +300,7 @@ def collected(resource: str, rng: random.Random) -> JournalState | None:
     return state if refused < 2 else None
 
 
-def test_a_collector_survives_any_answer() -> None:
+def test_a_collector_survives_any_response() -> None:
     accepted = 0
     for seed in range(COUNT):
         rng = random.Random(seed)
@@ -309,7 +309,7 @@ def test_a_collector_survives_any_answer() -> None:
             accepted += collected(resource, rng) is not None
         except Exception as error:
             raise AssertionError(f"seed {seed}, {resource}") from error
-    assert accepted > COUNT // 8  # many changes are data, and have to be read
+    assert accepted > COUNT // 8  # many changes are valid data and must be read
 
 
 # --- the journal ---------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_a_damaged_segment_of_a_journal_is_named(tmp_path: Path) -> None:
             place = rng.randrange(len(lines))
             line = changed(json.loads(lines[place]), rng)
             lines[place] = json.dumps(line).encode("utf-8", "surrogatepass") + b"\n"
-            if rng.random() < 0.8:  # as a writer with a defect seals it
+            if rng.random() < 0.8:  # like a writer with a defect
                 digest = sha256_bytes(b"".join(lines[:-1]))
                 lines[-1] = b'{"line":"sealed","sha256":"%s"}\n' % digest.encode()
         store = MemoryStore()
@@ -354,14 +354,14 @@ def test_a_damaged_segment_of_a_journal_is_named(tmp_path: Path) -> None:
             recover(store, "c1", JournalState(), TEN + HOUR)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
-    assert read_count > COUNT // 8  # many changes leave a line that can be read
+    assert read_count > COUNT // 8  # many changes leave a readable line
 
 
 # --- the idle pruner -----------------------------------------------------------------------------
 
 
 class AlteredWorld(World):
-    """A cluster of which some responses are altered on their way."""
+    """A cluster with some altered responses."""
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
         super().__init__(folder)
@@ -387,7 +387,7 @@ class AlteredWorld(World):
             return response
 
 
-def test_a_pass_of_the_pruner_survives_any_answer(tmp_path: Path) -> None:
+def test_a_pass_of_the_pruner_survives_any_response(tmp_path: Path) -> None:
     altered_count = stopped_count = 0
     for seed in range(max(1, COUNT // 4)):
         rng = random.Random(seed)
@@ -403,7 +403,7 @@ def test_a_pass_of_the_pruner_survives_any_answer(tmp_path: Path) -> None:
             world.pruner.restore(MODEL, "a test")
         altered_count += world.altered_count
     assert altered_count > COUNT // 8
-    # Few worlds have only unaltered responses: a small number of them may have none.
+    # A few passes receive only unaltered responses; with a small COUNT all of them may.
     assert stopped_count or COUNT < 400, "some passes have whole responses"
 
 
@@ -449,7 +449,7 @@ HEADS = '[{"cluster_id":"c1","source":"thanos","sequence":3,"sha256":"%s"}]'
 
 
 class NoHeads(LedgerError):
-    """What the command line makes of a file without heads."""
+    """The error of the command line for a file without heads."""
 
 
 def read_pruner_records(path: Path) -> object:

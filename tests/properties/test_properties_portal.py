@@ -1,4 +1,4 @@
-"""A tenant of the portal learns nothing of another one, whatever it requests.
+"""No request of one tenant to the portal returns data of another tenant.
 
 Put here: fuzzed requests, and two fleets that differ only in another tenant.
 Not here: single refusals (`unit/test_portal_pages`).
@@ -58,7 +58,7 @@ def paths(tenant: str) -> list[str]:
 
 
 def observed(portal: Portal, path: str) -> tuple[int, bytes, list[tuple[str, str]]]:
-    portal.settings.limits._callers.clear()  # the rate limit is not under test
+    portal.settings.limits._callers.clear()  # the rate limit is not tested here
     found = portal.get(path)
     return found.status_code, found.content, sorted(found.headers.items())
 
@@ -149,7 +149,7 @@ def test_no_request_of_a_tenant_reads_a_byte_of_another_one(
     headers: dict[str, str],
     chance: int,
 ) -> None:
-    if chance == 137:  # now and then the snapshots are switched
+    if chance == 137:  # occasionally the snapshots are switched
         write(portal.home, with_neighbour(pods=1 + len(path) % 3))
     portal.settings.limits._callers.clear()
     authorised = headers | {"Authorization": f"Bearer {portal.tokens[OWN]}"}

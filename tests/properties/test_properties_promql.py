@@ -1,4 +1,4 @@
-"""The evaluator against definitions that are computed sample by sample."""
+"""The evaluator against definitions that are calculated sample by sample."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _inside(samples: dict[int, float], end: int, length: int, dialect: Dialect) 
     st.integers(-500_000, 500_000).filter(bool),
     DIALECTS,
 )
-def test_functions_are_what_their_names_say(
+def test_functions_equal_their_definitions(
     samples: dict[int, float], at: int, length: int, offset: int, dialect: Dialect
 ) -> None:
     source = One(RawSeries.of({"__name__": "m"}, samples))
@@ -109,10 +109,10 @@ def test_an_instant_is_the_newest_sample_within_the_look_back(
     st.lists(st.tuples(st.integers(1, 60), st.sampled_from([0.1, 0.3, 7.0, -2.5])), max_size=6),
     DIALECTS,
 )
-def test_pieces_of_one_value_mean_what_single_samples_mean(
+def test_constant_pieces_evaluate_like_single_samples(
     runs: list[tuple[int, float]], dialect: Dialect
 ) -> None:
-    """The short way over constant stretches gives the same bits as the long way."""
+    """The fast path for constant values gives the same bits as the general path."""
     times = list(range(0, 1000 * sum(count for count, _ in runs), 1000))
     block = TimeBlock(times)
     pieces, at = [], 0
@@ -208,7 +208,7 @@ NUMBERS = st.one_of(
 
 @st.composite
 def series_of_all_kinds(draw: st.DrawFn) -> RawSeries:
-    """Levels, arrays and lists over a few shared times, with holes."""
+    """Levels, arrays and lists over a few shared times, with gaps."""
     block = BLOCKS[draw(st.integers(0, len(BLOCKS) - 1))]
     edges = sorted(draw(st.sets(st.integers(0, len(block.times)), min_size=2, max_size=6)))
     pieces: list[AnyPiece] = []
@@ -236,13 +236,13 @@ BLOCKS = [
     st.sampled_from(["avg_over_time", "max_over_time", "min_over_time", "count_over_time"]),
     st.booleans(),
 )
-def test_many_series_at_once_are_what_they_are_one_by_one(
+def test_many_series_evaluate_like_each_series_alone(
     found: list[RawSeries], spans: list[tuple[int, int]], function: Function, direct: bool
 ) -> None:
     ranges = [(low, low + length) for low, length in spans]
     at_once = many_over_time(function, found, ranges, direct)
     singly = each_over_time(function, found, ranges, direct)
-    # As text, so that -0 and NaN are told from what compares equal or unequal to them.
+    # Compared as text, because -0 equals 0 and NaN does not equal itself.
     assert [list(map(repr, numbers)) for numbers in at_once] == [
         list(map(repr, numbers)) for numbers in singly
     ]

@@ -1,4 +1,4 @@
-"""The effective request against watching a pod live, container by container."""
+"""The effective request against a simulated pod, container by container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ init_containers = st.lists(st.builds(InitContainer, requests, st.booleans()), ma
 
 
 def lived(containers: list[dict[str, int]], inits: list[InitContainer]) -> dict[str, int]:
-    """Let the pod live: at each moment the running containers hold devices; keep the most."""
+    """The most devices that the running containers of the pod hold at one time."""
     moments: list[list[dict[str, int]]] = []
     sidecars: list[dict[str, int]] = []
     for init in inits:
@@ -37,7 +37,7 @@ def test_the_effective_request_is_the_most_that_is_held_at_any_moment(
 
 
 @given(st.one_of(st.text(max_size=20), st.integers(), st.none(), st.floats(), st.booleans()))
-def test_no_quantity_makes_the_parser_fall_over(quantity: object) -> None:
+def test_the_quantity_parser_survives_any_text(quantity: object) -> None:
     try:
         count = parse_count(quantity)
     except NotACount:

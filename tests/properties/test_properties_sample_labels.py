@@ -1,7 +1,7 @@
-"""Labels of samples are valid exactly where the published grammar of Kubernetes says so.
+"""Labels of samples are valid exactly if the published grammar of Kubernetes permits them.
 
 Put here: `stg_thanos__series.label_invalid` against the regular expressions of apimachinery.
-Not here: what follows from an invalid label (`unit/test_quality_causes`).
+Not here: the effects of an invalid label (`unit/test_quality_causes`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Values = dict[str, str]
 
 
 def labels_invalid(series: list[Values], metric: str = "kube_pod_labels") -> list[str]:
-    """What the model says of each series."""
+    """The invalid label of each series, according to the model."""
     target = {"instance": "10.0.0.1:8443"}
     labels = [
         {"namespace": one["namespace"], "node": one["node"], "label_team": one["label_*"], **target}
@@ -65,7 +65,7 @@ def labels_invalid(series: list[Values], metric: str = "kube_pod_labels") -> lis
 
 
 def expected(values: Values) -> str:
-    """The first one that the published grammar refuses; a missing label is not an invalid one."""
+    """The first label that the published grammar refuses; a missing label is not invalid."""
     for name, (pattern, limit) in GRAMMAR.items():
         value = values[name]
         if value and not (len(value) <= limit and re.fullmatch(pattern, value, re.ASCII)):
@@ -94,5 +94,5 @@ def test_any_value_is_refused_exactly_where_kubernetes_refuses_it(
 
 
 def test_only_labels_of_kubernetes_objects_are_validated() -> None:
-    """A target's own labels, and the names of an exporter, follow no grammar of Kubernetes."""
+    """No grammar of Kubernetes applies to a target's own labels and the names of an exporter."""
     assert labels_invalid([VALID | {"pod": "Not/One"}], metric="DCGM_FI_DEV_GPU_UTIL") == [""]

@@ -1,4 +1,4 @@
-"""Whatever a trace says that can have happened, happens: each pod on its node, to the second."""
+"""Every possible pod of a trace is simulated: on its node, to the second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace
 from tests.fleets import T0, check_invariants
 
-# Node, product as rows have it, and what may be asked of it together.
+# Node, product, and the resources that one pod may request of it.
 NODES = (
     ("a", "", ("nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb", "nvidia.com/mig-7g.40gb")),
     ("b", "NVIDIA-H100-80GB-HBM3", ("nvidia.com/gpu", "nvidia.com/mig-2g.20gb")),
@@ -53,7 +53,7 @@ def a_row(pod: str, node: str, resource: str) -> dict[str, str]:
     return dict.fromkeys(COLUMNS, "") | named | times | {"count": "1", "phase": "Running"}
 
 
-# Two pods bound to any node must not take the nodes of a third that needs two resources of one.
+# Two pods that can run on any node must not take the nodes of a third that needs two resources.
 PODS_THAT_COMPETE = [
     a_row("p1", "a", "nvidia.com/mig-1g.5gb"),
     a_row("p2", "a", "nvidia.com/mig-1g.5gb"),
@@ -66,7 +66,7 @@ PODS_THAT_COMPETE = [
 
 @given(traces())
 @example(PODS_THAT_COMPETE)
-def test_a_possible_trace_is_played_as_it_is_written(rows: list[dict[str, str]]) -> None:
+def test_a_possible_trace_is_simulated_as_written(rows: list[dict[str, str]]) -> None:
     lines = [",".join(row[name] for name in COLUMNS) for row in rows]
     read = parse_trace("\n".join([",".join(COLUMNS), *lines]) + "\n", "t.csv")
     [cluster] = build_fleet(Loaded(scenario_of_trace(read, "t"), "t.csv")).clusters

@@ -1,1 +1,1 @@
-"""What is released: the wheel, and the versions that pip is given."""
+"""The release: the wheel, and the versions that pip installs."""

@@ -1,11 +1,11 @@
-"""A machine on which nothing of ours is: the wheel by pip, an empty home, no name that resolves.
+"""An installation as on a new machine: the wheel with pip, an empty home, no network.
 
 Put here: `python -m tests.release.clean_machine`, which CI runs after the tests.
-Not here: what is in the wheel (`test_wheel`), or the fresh clone: CI's own folder is one.
+Not here: the contents of the wheel (`test_wheel`), or a fresh clone, which CI's own folder is.
 
-Packages are installed first, as the README says, over the network. Then there is none: the demo
-runs where this machine itself is all that can be reached (`unshare`), and where that is not
-allowed, every question for a host's address is refused in every Python process that it starts.
+Packages are installed over the network first, as the README says. Then the demo runs in a network
+namespace without connections (`unshare`). If the system does not permit that, every Python process
+of the demo refuses to resolve names of other hosts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = "thin_line"
-BILLED = ("4.74", "17.38")  # what a pencil says of it
+BILLED = ("4.74", "17.38")  # calculated by hand
 ALONE = """\
 import fcntl, os, socket, struct, sys
 with socket.socket() as s:  # raise the loopback of an empty network: SIOCSIFFLAGS, IFF_UP
@@ -34,12 +34,12 @@ known = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "", None)
 real = socket.getaddrinfo
 def none(host, *rest, **named):
     if (host.decode() if isinstance(host, bytes) else host) not in known:
-        raise OSError(f"somebody asked for the address of {host}")
+        raise OSError(f"a process tried to resolve {host}")
     return real(host, *rest, **named)
 socket.getaddrinfo = none
 def refused(host, *rest):
     if host not in known and host != socket.gethostname():
-        raise OSError(f"somebody asked for the address of {host}")
+        raise OSError(f"a process tried to resolve {host}")
     return "127.0.0.1"
 socket.gethostbyname = refused
 """
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def installed(folder: Path) -> Path:
-    """An environment with what pip makes of the checkout, under the constraints."""
+    """An environment with the checkout, installed by pip with the constraints."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "pip install . -c constraints.txt" in readme
     run([sys.executable, "-m", "venv", str(folder / "venv")])
@@ -67,7 +67,7 @@ def installed(folder: Path) -> Path:
 
 
 def by_itself() -> list[str]:
-    """What makes a command run in an empty network; nothing, where the system does not allow it."""
+    """The command prefix for an empty network; an empty list if the system does not permit one."""
     before = ["unshare", "-rn", sys.executable, "-c", ALONE]
     with suppress(OSError):
         if subprocess.run([*before, sys.executable, "-c", ""], capture_output=True).returncode == 0:
@@ -76,7 +76,7 @@ def by_itself() -> list[str]:
 
 
 def demo(folder: Path, python: Path) -> str:
-    """The demo in an empty home, with no caches, no settings, and no names."""
+    """Run the demo in an empty home, without caches, settings and name resolution."""
     (folder / "home").mkdir()
     (folder / "no_names").mkdir()
     (folder / "no_names" / "sitecustomize.py").write_text(NO_NAMES)
@@ -91,8 +91,8 @@ def demo(folder: Path, python: Path) -> str:
 
 
 def run(command: list[str], alone: dict[str, str] | None = None, folder: Path = ROOT) -> str:
-    """Run to its end; with `alone` it inherits nothing but the path to programs."""
-    # Installing reaches the package index in whatever way this machine does.
+    """Run a command to its end; with `alone` it inherits only PATH from the environment."""
+    # The installation needs this machine's settings for the package index.
     given = dict(os.environ) if alone is None else {"PATH": os.environ["PATH"], **alone}
     ran = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True)
     assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stdout}\n{ran.stderr}"

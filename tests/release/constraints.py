@@ -1,7 +1,7 @@
-"""Writes constraints.txt: the versions that were tested together, for people who use pip.
+"""Writes constraints.txt: the versions that were tested together, for users of pip.
 
-Put here: how that file is made.
-Not here: the lock that uv uses (`uv.lock`).
+Put here: writing that file.
+Not here: the lock file of uv (`uv.lock`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEADER = """\
 
 
 def main() -> None:
-    """Resolve the package's own requirements as pip would, without uv's override."""
+    """Resolve the package's own requirements like pip, without uv's override."""
     uv = Path(sys.executable).with_name("uv")
     with tempfile.TemporaryDirectory() as folder:
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -1,9 +1,9 @@
-"""Writes what an image is built from: `python -m tests.release.image_context COMPONENT FOLDER`.
+"""Writes the build context of an image: `python -m tests.release.image_context COMPONENT FOLDER`.
 
 Put here: the wheel, the locked requirements with hashes, and the list of them (SBOM, CycloneDX).
 Not here: the images themselves (`deploy/COMPONENT/Containerfile`).
 
-The same commit gives the same bytes: with `--timestamp` the images are equal, too.
+The same commit gives the same bytes; with `--timestamp` the images are equal as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LEDGER = "ledger"
-"""Its requirements are the package's own; each other component has a dependency group."""
+"""Its requirements are those of the package; every other component has a dependency group."""
 
 
 def components() -> list[str]:
@@ -26,7 +26,7 @@ def components() -> list[str]:
 
 
 def export(component: str, *options: str) -> str:
-    """The locked packages of a component, as uv prints them."""
+    """The locked packages of a component in the format of `uv export`."""
     chosen = ["--no-default-groups"] if component == LEDGER else ["--only-group", component]
     uv = Path(sys.executable).with_name("uv")
     command = [str(uv), "export", "--quiet", "--frozen", "--no-emit-project", *chosen, *options]
@@ -38,7 +38,7 @@ def requirements(component: str) -> str:
 
 
 def bill_of_materials(component: str) -> str:
-    """CycloneDX without the time and the random number of its making."""
+    """The SBOM of a component in CycloneDX, without its timestamp and serial number."""
     document = json.loads(export(component, "--format", "cyclonedx1.5"))
     del document["serialNumber"], document["metadata"]["timestamp"]
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -47,7 +47,7 @@ def bill_of_materials(component: str) -> str:
 
 
 def write_context(component: str, folder: Path) -> None:
-    """Everything that the Containerfile copies; the folder holds nothing else."""
+    """Write all files that the Containerfile copies, and no others."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "requirements.txt").write_text(requirements(component), encoding="utf-8")

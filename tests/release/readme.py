@@ -1,9 +1,9 @@
-"""The README's first command, as a stranger runs it, and the screen that the README shows of it.
+"""The README's first command in a fresh clone, and its output in the README.
 
 Put here: `python -m tests.release.readme`, which runs `make demo` in this clone.
 Not here: the demo without a network and from the wheel alone (`clean_machine`).
 
-The README shows the screen shortened: each of its lines has to be there, in this order.
+The README shows a part of the output: each of its lines must occur, in this order.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def main() -> None:
 
 
 def shown(readme: str) -> list[str]:
-    """The lines of the screen, without their layout."""
+    """The lines of the output in the README, without their layout."""
     found = SHOWN.search(readme)
     assert found, "the README shows no screen"
     return [line for text in found.group(1).splitlines() if (line := " ".join(text.split()))]
 
 
 def not_in(wanted: Sequence[str], said: str) -> list[str]:
-    """The lines that do not come, after those before them."""
+    """The first line that the output does not have in this order, and all lines after it."""
     lines = iter([" ".join(line.split()) for line in said.splitlines()])
     for number, line in enumerate(wanted):
         if not any(line in one for one in lines):

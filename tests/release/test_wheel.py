@@ -1,4 +1,4 @@
-"""The wheel carries everything that runs away from a checkout."""
+"""The wheel contains all files that the commands need without a checkout."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ TABLE = (
           (contradictions.test_validities_may_touch_and_never_overlap,
            gate.test_use_without_a_price_blocks_and_says_how_much,
            close.test_close_refuses_usage_without_a_rate,
-           facts.test_charges_are_exact_and_shared_out_whole)),
+           facts.test_charges_are_exact_and_apportioned_completely)),
     Fault("F01", "closed with hours that nobody saw",
           "refused with cluster, hours and money; signed, it stands on the invoice",
           ("lose(", "accepted_gaps"),

@@ -1,7 +1,7 @@
-"""What sqlfluff takes for dbt's `adapter` while it reads the models' layout.
+"""A replacement of dbt's `adapter` for sqlfluff, which parses the models without dbt.
 
-Put here: a dispatched macro as a call of its own name, which is enough to lint the model around it.
-Not here: what macros become (`dbt/macros/`).
+Put here: a dispatched macro as a call of its own name; sqlfluff needs no more to check a model.
+Not here: the results of macros (`dbt/macros/`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,6 @@ from collections.abc import Callable
 
 
 def dispatch(name: str, package: str = "") -> Callable[..., str]:
-    """`{{ seconds('x') }}` reads as `seconds(x)`."""
+    """`{{ seconds('x') }}` becomes `seconds(x)`."""
     del package
     return lambda *arguments, **_: f"{name}({', '.join(map(str, arguments))})"
