@@ -1,4 +1,4 @@
-"""The page about the decision tables, made of the meanings that stand beside their columns.
+"""The page about the decision tables, generated from the descriptions of their columns.
 
 Put here: the page `docs/reference/decision-tables.md`.
 Not here: the meanings (`domain.decisions.tables`), or the templates of a home
@@ -12,18 +12,18 @@ from domain.decisions.tables import TABLES
 
 _PAGE_HEAD = """# Decision tables
 
-What people decide is kept in `decisions/*.csv` of a home: plain tables, dated and signed. This
-page is made from the code that reads them; `gpu-ledger init` writes each table with the same
-explanations.
+Decisions are rows of the tables in `decisions/*.csv` of a home, with dates, reason and name. This
+page is generated from the code that reads them; `gpu-ledger init` writes each table with the same
+descriptions.
 
-- The first line names the columns; their order is free. Lines that begin with `#` are comments.
-  A row is one line of UTF-8 text; text that holds a comma stands in double quotes.
-- A row holds from `valid_from` (inclusive) until `valid_until` (exclusive). Times are in UTC; a
-  bare date is its midnight. Two rows may touch, and never overlap.
-- To change something from a date on, end the old row and add a new one. Ending a row later than
-  a closed period changes nothing in that period; editing one that held in it is found.
-- `gpu-ledger decisions check` reads all tables and names every problem with its file and line.
-  While there is one, nothing is counted or billed."""
+- The first line names the columns, in any order. Lines that begin with `#` are comments. A row is
+  one line of UTF-8 text; put text with a comma in double quotes.
+- A row is valid from `valid_from` (inclusive) until `valid_until` (exclusive). Times are in UTC; a
+  date means midnight. Rows of one subject must not overlap.
+- To change a value from a date on, end the old row and add a new one. Ending a row after a closed
+  period does not change that period; editing a row that was valid in it is a finding.
+- `gpu-ledger decisions check` reads all tables and names each problem with its file and line. No
+  period can be refreshed or billed until all problems are fixed."""
 
 
 def decision_tables_page() -> str:

@@ -1,7 +1,7 @@
-"""The page of what became of every fault in simulated months.
+"""The page with the result of each fault in simulated months.
 
-Put here: counting fates over months, why a fault may leave no finding, and the page.
-Not here: living the months (`tests.simulated`), or comparing them (the tests of simulated months).
+Put here: results over months, the reason for a fault without a finding, and the page.
+Not here: simulating the months (`tests.simulated`), or comparing them.
 """
 
 from __future__ import annotations
@@ -14,80 +14,85 @@ from datetime import date
 PAGE = "explanation/simulation.md"
 
 REPAIRED = {
-    "store_vanishes": "It was away while the hours were asked. Answers of fewer stores or series "
-    "are doubted; asked again, they were whole. Where it stayed away, the hours are gaps.",
-    "receiver_gone": "Series that end together are doubted; asked again, they were whole.",
-    "empty_success": "An answer without its sentinel is no answer; asked again, it was whole.",
-    "timeout": "A query that fails is asked again.",
-    "mass_absence": "A list that lacks many pods at once ends none of them, and is asked again.",
-    "api_unavailable": "The collector asks again, and its watch goes on from where it was.",
+    "store_vanishes": "The store was away during the pull. Responses of fewer stores or series "
+    "are queried again, and were then complete. If the store stayed away, the hours are gaps.",
+    "receiver_gone": "If many series end together, the hour is queried again, and was then "
+    "complete.",
+    "empty_success": "A response without its sentinel is refused; the second response was "
+    "complete.",
+    "timeout": "A failed query is repeated.",
+    "mass_absence": "A list that lacks many pods at once ends none of them, and is repeated.",
+    "api_unavailable": "The collector retries, and its watch resumes at the last version.",
 }
-"""Kinds whose evidence comes when it is asked for again."""
+"""Kinds whose evidence is complete at the second query."""
 HARMLESS = {
-    "second_kube_state_metrics": "What two exporters say of one pod is one pod.",
-    "replicas_undeclared": "What two replicas say of one pod is one pod, whatever names them.",
-    "lookback_overrun": "Raw samples of whole hours are asked for, and those look back nowhere.",
-    "exporter_moved": "A series is its pod's, whichever exporter tells it.",
-    "honor_labels_flipped": "A pod is read from both spellings of its labels.",
-    "pod_metadata_lost": "Labels and owners decide no amount, and the journal has them.",
-    "hostname_label_renamed": "Telemetry shows use and decides no amount; both names are read.",
-    "model_renamed": "Telemetry decides no amount: the class is the node's label when pods start.",
-    "forged_series": "Nothing is billed by telemetry. USE-001 tells of use that nobody could have.",
-    "watch_replays": "An event that is older than what is known changes nothing.",
-    "events_twice": "An event counts once, however often it is told.",
-    "start_rewritten": "The earliest start that was ever observed stays.",
-    "pods_replaced": "A pod is its UID, not its name.",
-    "crash_loop": "A container that restarts does not end its pod.",
-    "preemption": "A preempted pod ends as others do, when its last container has ended.",
-    "terminal_pods_kept": "A request that lingers after its pod's end is no sample.",
-    "node_not_ready": "The evidence is whole: pods are billed until they end.",
-    "node_removed": "The evidence is whole: its pods end with it.",
-    "card_unhealthy": "The evidence is whole: the card is counted as unhealthy, not as idle.",
-    "mig_repartition": "The evidence is whole: a pod keeps what it was when it was bound.",
+    "second_kube_state_metrics": "Series of one pod from two exporters are merged.",
+    "replicas_undeclared": "Series of one pod from two replicas are merged, whatever label "
+    "distinguishes them.",
+    "lookback_overrun": "Pulls query raw samples of whole hours, without look-back.",
+    "exporter_moved": "A series belongs to its pod, independent of the exporter.",
+    "honor_labels_flipped": "Both spellings of pod labels are read.",
+    "pod_metadata_lost": "No amount depends on labels and owners, and the journal has them.",
+    "hostname_label_renamed": "No amount depends on telemetry; both names are read.",
+    "model_renamed": "No amount depends on telemetry: the class comes from the node's label "
+    "at the start of the pod.",
+    "forged_series": "No amount depends on telemetry. USE-001 reports utilisation without an "
+    "allocation.",
+    "watch_replays": "An event that is older than the recorded state is ignored.",
+    "events_twice": "Repeated events count once.",
+    "start_rewritten": "The earliest observed start is used.",
+    "pods_replaced": "Pods are identified by UID, not by name.",
+    "crash_loop": "A restart of a container does not end its pod.",
+    "preemption": "A preempted pod ends like other pods, when its last container has ended.",
+    "terminal_pods_kept": "Samples of requests after the end of a pod are not counted.",
+    "node_not_ready": "The evidence is complete: pods are billed until they end.",
+    "node_removed": "The evidence is complete: the pods end with the node.",
+    "card_unhealthy": "The evidence is complete: the card is counted as unhealthy, not as idle.",
+    "mig_repartition": "The evidence is complete: a pod keeps the class of its binding.",
 }
-"""Kinds that take no evidence away, or only what decides no amount."""
-OTHERWISE = "Every second that was counted is right."
+"""Kinds that remove no evidence, or only evidence on which no amount depends."""
+OTHERWISE = "All counted seconds are correct."
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of one fault in one cluster of one month."""
+    """The result of one fault in one cluster of one month."""
 
     kind: str
-    codes: tuple[str, ...]  # as the catalogue of faults calls it
+    codes: tuple[str, ...]  # of the catalogue of faults
     fired: int | None  # None where the fleet does not count it
     told: Counter[str] = field(default_factory=Counter)  # findings by code
     wrong_pod_hours: int = 0  # all of them flagged: the tests fail otherwise
 
 
-TEXT = """# Simulation: what became of every fault
+TEXT = """# Simulation: the result of each fault
 
-Written by `make simulate N={asked}` on {day}: {tenant_months} tenant-months, {seeds}.
-Each month is a fleet of many small clusters, each with one fault and every sixth with none. It
-is served over HTTP, watched, asked, counted, checked, signed and closed as a real one, and compared
-with what the fleet knows to be true. The page is written only when every comparison holds:
+Written by `make simulate N={asked}` on {day}: {tenant_months} tenant-months, {seeds}. Each month
+is a fleet of many small clusters: each has one fault, and every sixth has none. It is served over
+HTTP, watched, pulled, counted, checked, waived and closed like a real fleet, and compared with
+the truth ledger. The page is written only if all comparisons hold:
 
-- Each second that was billed is the true one, or a finding of its very hour says that it may not
-  be. (So does GAP-003 where nobody watched: a pod that no scrape met leaves nothing then, which is
-  one of the [honest limits](limits.md).)
-- Where no pod-hour is wrong, every invoice is right to the cent.
-- A cluster without a fault has no finding, and every finding is of its fault's time and place.
-  (Pods that were too short to be sampled, REC-003, are told everywhere: nothing is wrong with
-  them.)
+- Each billed second equals the truth, or a finding of its hour reports the uncertainty. (GAP-003
+  reports it if there was no watch: a pod without any sample then leaves no evidence, which is one
+  of the [limits](limits.md).)
+- If no pod-hour is wrong, each invoice is correct to the cent.
+- A cluster without a fault has no finding, and each finding belongs to the time and place of its
+  fault. (Pods that were too short to be sampled, REC-003, are reported everywhere; their bills
+  are correct.)
 
-A star marks faults that would corrupt a bill in silence. *Fired* is how often the fault did
-something, as far as the fleet counts it. The next three count clusters in which it fired:
-*caught*, a finding told of it; *repaired*, the evidence came whole when it was asked for again;
-*unnoticed*, nothing was told, because nothing that was counted is wrong.
+A star marks faults that would corrupt a bill without an error. *Fired* is the number of times the
+fault changed a response, if the fleet counts it. The next three columns count clusters in which
+it fired: *caught*: a finding reported it; *repaired*: a second query returned the complete
+evidence; *harmless*: there was no finding, because no counted number was wrong.
 
-| fault | called | fired | caught | repaired | unnoticed | findings, or why none |
+| fault | code | fired | caught | repaired | harmless | findings, or the reason for none |
 |---|---|---|---|---|---|---|
 {rows}
 
-Together {faults} faults of {kinds} kinds. What each kind does is in [the scenario file's
-reference](../reference/scenario-file.md), what each finding means on
-[its page](../findings/index.md). The limits of a tenant's month (GAP-005, GAP-006) are passed by
-many tenants at once: a cluster is measured for two hours of its month here.
+Together {faults} faults of {kinds} kinds. The [scenario file's
+reference](../reference/scenario-file.md) describes each kind, and the pages of the
+[findings](../findings/index.md) explain each finding. Many tenants exceed the monthly limits
+(GAP-005, GAP-006) at once, because a cluster is measured for two hours of its month here.
 """
 
 

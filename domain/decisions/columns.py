@@ -14,17 +14,22 @@ from domain.decisions.table_form import Column, Objection
 from domain.errors import BadInput
 
 SIGNED = (
-    Column("reason", cells.text(), "why, in words; printed where it is used", "agreed for 2026"),
+    Column(
+        "reason",
+        cells.text(),
+        "the reason, as text; printed with each use of the row",
+        "agreed for 2026",
+    ),
     Column("decided_by", cells.text(), "the person who decided", "Ada Example"),
     Column("decided_on", cells.day(), "the day of the decision", "2026-09-15"),
 )
 VALID_FROM = Column(
-    "valid_from", cells.instant(), "the first instant, UTC; a bare date is midnight", "2026-10-01"
+    "valid_from", cells.instant(), "start (inclusive), UTC; a date means midnight", "2026-10-01"
 )
 VALID_UNTIL = Column(
     "valid_until",
     cells.optional(cells.instant()),
-    "the first instant at which it no longer holds; empty: it has no end",
+    "end (exclusive), UTC; empty: no end",
     "",
 )
 CLUSTER_ID = Column(
@@ -34,13 +39,13 @@ CLUSTER_ID = Column(
     "6f0b8e7c-2f1d-4a53-9a55-0d8f6c1e2b3a",
 )
 ANY_CLUSTER_ID = Column(
-    "cluster_id", cells.optional(cells.identifier(), ""), "the cluster; empty is every cluster", ""
+    "cluster_id", cells.optional(cells.identifier(), ""), "the cluster; empty: all clusters", ""
 )
 
 
 def second_name(needed_for: str, *, always: bool) -> Column:
     cell = cells.text() if always else cells.optional(cells.text(), "")
-    meaning = f"a second person who agrees; needed {needed_for}"
+    meaning = f"a second person who agrees; required {needed_for}"
     return Column("second_name", cell, meaning, "Grace Example", may_be_absent=not always)
 
 

@@ -28,7 +28,7 @@ from domain.decisions.table_form import Column, Table
 
 OUTAGES = Table(
     TableName.OUTAGES,
-    "Times in which the provider could not serve; what was used in them is credited.",
+    "Times of failed service; usage in them is credited.",
     Outage,
     (
         ANY_CLUSTER_ID,
@@ -36,7 +36,7 @@ OUTAGES = Table(
         Column(
             "ended_at",
             cells.optional(cells.instant()),
-            "the first instant after it; empty while it lasts",
+            "its end (exclusive), UTC; empty while it lasts",
             "2026-10-14T21:00:00Z",
         ),
         Column("treatment", cells.one_of(OutageTreatment), "credit", "credit"),
@@ -51,9 +51,9 @@ ACCEPTED_GAPS = Table(
     AcceptedGap,
     (
         CLUSTER_ID,
-        Column("source", cells.one_of(Source), "whose evidence is missing", "thanos"),
+        Column("source", cells.one_of(Source), "the source without evidence", "thanos"),
         Column("started_at", cells.instant(), "its first instant, UTC", "2026-10-09T14:00:00Z"),
-        Column("ended_at", cells.instant(), "the first instant after it", "2026-10-09T16:00:00Z"),
+        Column("ended_at", cells.instant(), "its end (exclusive), UTC", "2026-10-09T16:00:00Z"),
         Column(
             "treatment",
             cells.one_of(GapTreatment),
@@ -64,7 +64,7 @@ ACCEPTED_GAPS = Table(
         Column(
             "pod_uid",
             cells.optional(cells.identifier(), ""),
-            "one pod only; empty is every pod of the cluster",
+            "one pod only; empty: all pods of the cluster",
             "",
             may_be_absent=True,
         ),
@@ -75,14 +75,14 @@ ACCEPTED_GAPS = Table(
 
 AMENDMENTS = Table(
     TableName.AMENDMENTS,
-    "Leave to recount a closed period with a table as it stands now, instead of its sealed copy.",
+    "Permission to recount a closed period with a table's present rows instead of the sealed ones.",
     Amendment,
     (
         Column("billing_period", cells.billing_period(), "the closed month", "2026-09"),
         Column(
             "amended_table",
             cells.one_of(TableName),
-            "the table whose present rows are used",
+            "the table to use in its present version",
             "tenants",
         ),
         *SIGNED,

@@ -53,29 +53,29 @@ def _check_party(row: Party) -> Iterable[Objection]:
 
 CLUSTERS = Table(
     TableName.CLUSTERS,
-    "Which clusters are measured, from when until when, and by which sources.",
+    "The measured clusters, with dates and sources.",
     Cluster,
     (
         CLUSTER_ID,
-        Column("cluster_name", cells.text(), "what people call it; only a label", "prod-eu"),
+        Column("cluster_name", cells.text(), "a name for display", "prod-eu"),
         VALID_FROM,
         VALID_UNTIL,
         Column(
             "sources",
             cells.one_of(Sources),
-            "both, samples (Thanos alone) or lifecycle (a collector alone)",
+            "both, samples (Thanos only) or lifecycle (collector only)",
             "both",
         ),
         Column(
             "sample_interval_seconds",
             cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
-            "distance of two samples at the store that is asked",
+            "interval of the samples in the queried store",
             "300",
         ),
         Column(
             "scrape_interval_seconds",
             cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
-            "distance of two scrapes in the cluster behind it",
+            "interval of the scrapes in the cluster",
             "30",
         ),
         *SIGNED,
@@ -85,7 +85,7 @@ CLUSTERS = Table(
 
 TENANTS = Table(
     TableName.TENANTS,
-    "Exceptions: every namespace is a tenant, but for `openshift-*`, `kube-*` and a few others.",
+    "Exceptions to: each namespace is a tenant except `openshift-*`, `kube-*` and a few others.",
     Tenant,
     (
         Column("namespace", cells.namespace(), "the namespace, in all clusters", "shared-tools"),
@@ -100,7 +100,7 @@ TENANTS = Table(
 
 PARTIES = Table(
     TableName.PARTIES,
-    "Who sends the invoices (one issuer), and who receives a tenant's.",
+    "The issuer of the invoices (one), and the customers of tenants.",
     Party,
     (
         Column("role", cells.one_of(PartyRole), "issuer or customer", "customer"),
@@ -120,13 +120,13 @@ PARTIES = Table(
         Column(
             "tax_id",
             cells.optional(cells.printed_text(), ""),
-            "the VAT number or its like",
+            "the VAT number or equivalent",
             "DE123456789",
         ),
         Column(
             "email",
             cells.optional(cells.printed_text(), ""),
-            "where questions go",
+            "the contact for questions",
             "billing@example.org",
         ),
         VALID_FROM,
@@ -135,14 +135,14 @@ PARTIES = Table(
         Column(
             "tax_id_label",
             cells.optional(cells.printed_text(), ""),
-            "what the tax ID is called; without it `Tax ID`",
+            "the label of the tax ID; default: `Tax ID`",
             "VAT ID",
             may_be_absent=True,
         ),
         Column(
             "tax_percent",
             cells.optional(cells.percent(), ""),
-            "tax that is added, in percent of the net amount; the customer's, else the issuer's; "
+            "tax in percent of the net amount; the customer's, else the issuer's; "
             "empty in both: the invoice says that no tax is included",
             "19",
             may_be_absent=True,
@@ -172,7 +172,7 @@ PARTIES = Table(
         Column(
             "bank_details",
             cells.optional(cells.printed_text(), ""),
-            "where to pay, its lines separated by ;; the customer's (an account of the issuer for "
+            "bank account, its lines separated by ;; the customer's (an account of the issuer for "
             "this customer), else the issuer's",
             "Example Bank; IBAN IE29 AIBK 9311 5212 3456 78; BIC AIBKIE2D",
             may_be_absent=True,
@@ -196,11 +196,11 @@ PRODUCTS = Table(
         Column(
             "product",
             cells.product(),
-            "as the node label nvidia.com/gpu.product has it",
+            "the value of the node label nvidia.com/gpu.product",
             "NVIDIA-X200",
         ),
         Column("vendor", cells.one_of(Vendor), f"one of: {', '.join(Vendor)}", "nvidia"),
-        Column("gpu_class", cells.product(), "what is priced", "X200"),
+        Column("gpu_class", cells.product(), "the class for prices", "X200"),
         Column(
             "memory_mib",
             cells.optional(cells.whole_number(1, LARGEST_MEMORY_MIB)),
@@ -212,7 +212,7 @@ PRODUCTS = Table(
         Column(
             "mig_geometry",
             cells.optional(cells.text(), ""),
-            "its geometry in the table of MIG profiles; empty when it cannot be cut",
+            "its geometry in the table of MIG profiles; empty: no MIG",
             "",
         ),
         *SIGNED,

@@ -49,26 +49,26 @@ def _check_policy(row: Policy) -> Iterable[Objection]:
     except CellRefused as refused:
         yield Objection("value", f"{refused.seen} for {row.policy.value}", refused.remedy)
     if row.version == DEFAULT_VERSION:
-        seen = f"{DEFAULT_VERSION!r}, which names what ships with the program"
+        seen = f"{DEFAULT_VERSION!r}, the name of the shipped defaults"
         yield Objection("version", seen, "give the version a name of your own, such as 2026-1")
 
 
 RATES = Table(
     TableName.RATES,
-    "Prices. The row that names most (cluster, profile) wins; a doubt between two is refused.",
+    "Prices. The most specific row (cluster, profile) applies; an ambiguity is an error.",
     Rate,
     (
         ANY_CLUSTER_ID,
         Column(
             "gpu_class",
             cells.product(),
-            "the class of GPU, as the product table has it",
+            "the GPU class of the product table",
             "A100-40GB",
         ),
         Column(
             "mig_profile",
             cells.profile(),
-            "whole prices a card, and its slices by weight; a profile prices one such instance",
+            "`whole`: a card, and its slices by weight; a profile: one instance of it",
             "whole",
         ),
         Column("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
@@ -89,15 +89,14 @@ RATES = Table(
 
 BUDGETS = Table(
     TableName.BUDGETS,
-    "What a tenant means to spend; a row for one period is used instead of the row for every "
-    "period.",
+    "Budgets of tenants. A row for one month replaces the row for every month.",
     Budget,
     (
         Column("tenant", cells.namespace(), "the tenant (its namespace)", "team-a"),
         Column(
             "billing_period",
             cells.optional(cells.billing_period()),
-            "the month, such as 2026-10; empty is every month",
+            "the month, such as 2026-10; empty: every month",
             "2026-10",
         ),
         Column("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
@@ -112,14 +111,14 @@ BUDGETS = Table(
         Column(
             "workload",
             cells.optional(cells.pair("/", "Deployment/chat"), ("", "")),
-            "kind and name of a workload, to limit its cost alone; empty is the whole tenant",
+            "kind and name of a workload, to limit its cost only; empty: the whole tenant",
             "",
             may_be_absent=True,
         ),
         Column(
             "label",
             cells.optional(cells.pair("=", "team=vision"), ("", "")),
-            "a label of pods that config.toml keeps, to limit the cost of these pods alone",
+            "a recorded pod label, to limit the cost of these pods only",
             "",
             may_be_absent=True,
         ),
@@ -149,17 +148,16 @@ def _with_default(name: PolicyName) -> str:
 
 POLICIES = Table(
     TableName.POLICIES,
-    "Rules that are printed on every invoice; what is not decided here has a default.",
+    "Rules that are printed on each invoice. A policy without a row has a default.",
     Policy,
     (
         Column(
             "policy",
             cells.one_of(PolicyName),
-            "one of, in brackets what holds without a row: "
-            + ", ".join(map(_with_default, PolicyName)),
+            "one of (default in brackets): " + ", ".join(map(_with_default, PolicyName)),
             "mig_weight",
         ),
-        Column("version", cells.text(), "a name for this value, never used for another", "2026-1"),
+        Column("version", cells.text(), "a name for this value, not used for any other", "2026-1"),
         Column(
             "value",
             cells.text(),

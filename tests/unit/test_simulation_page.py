@@ -1,4 +1,4 @@
-"""The page of what became of every fault: how it counts, and that no fault is left out of it."""
+"""The page with the result of each fault: its counts, and that it contains each fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cells(text: str, kind: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
-def test_a_row_counts_what_fired_what_was_caught_and_what_was_not() -> None:
+def test_a_row_counts_fired_caught_and_harmless() -> None:
     fates = [
         Fate("store_vanishes", ("A01★",), 208, Counter({"GAP-002": 1, "GAP-005": 13})),
         Fate("store_vanishes", ("A01★",), 100),
@@ -24,7 +24,7 @@ def test_a_row_counts_what_fired_what_was_caught_and_what_was_not() -> None:
         Fate("watch_dropped", ("B01",), 5, Counter({"GAP-003": 2}), wrong_pod_hours=17),
     ]
     text = page(fates, [7, 8], 20, 21, date(2026, 11, 19))
-    assert "`make simulate N=20` on 2026-11-19: 21 tenant-months, seeds 7 to 8.\n" in text
+    assert "`make simulate N=20` on 2026-11-19: 21 tenant-months, seeds 7 to 8." in text
     assert "Together 5 faults of 4 kinds." in text
     *counts, words = cells(text, "store_vanishes")
     assert counts == ["`store_vanishes`", "A01★", "308", "1", "1", ""]
@@ -42,10 +42,10 @@ def test_no_fault_of_the_simulation_is_left_out_of_the_page() -> None:
     assert [one.kind for one in TROUBLES if not cells(text, one.kind)] == []
 
 
-def test_what_is_said_to_repair_or_to_be_harmless_is_simulated() -> None:
+def test_repaired_and_harmless_kinds_are_simulated() -> None:
     kinds = {trouble.kind for trouble in TROUBLES}
     assert {*REPAIRED, *HARMLESS} <= kinds
     assert not {*REPAIRED} & {*HARMLESS}
-    # Of a fault that always has to be told, nothing could be said about its silence.
+    # A fault that always has a finding needs no reason for none.
     told = {t.kind for t in TROUBLES if t.caught_as} - {t.kind for t in TROUBLES if not t.caught_as}
     assert not told & {*REPAIRED, *HARMLESS}
