@@ -100,7 +100,7 @@ TABLE = (
           ("claims", "furiosa.ai/rngd"),
           (journal.test_devices_of_claims_have_their_product,
            journal.test_the_journal_equals_the_simulated_fleet,
-           devices.test_a_device_is_sampled_journalled_and_looked_at,
+           devices.test_a_device_is_sampled_journalled_and_counted,
            vendors.test_unknown_devices_agree_and_block_the_close)),
     Fault("B17", "cards are cut anew in the middle of an hour",
           "every capacity from the second on at which it changed, and the ends of the pods",

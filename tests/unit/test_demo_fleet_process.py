@@ -36,7 +36,7 @@ def journal(
     return [path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))]
 
 
-def test_journal_is_the_same_from_a_process_as_from_a_thread(tmp_path: Path) -> None:
+def test_the_journal_is_the_same_from_a_process_as_from_a_thread(tmp_path: Path) -> None:
     with serve_apart(SCENARIO) as apart:
         ours = journal(tmp_path / "apart", apart, apart.thanos_url, apart.kubernetes_urls)
         clock = apart.clock.now()

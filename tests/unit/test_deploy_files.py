@@ -1,7 +1,7 @@
-"""The files of `deploy/` are YAML, and those that a command also writes are what it writes.
+"""The files of `deploy/` are valid YAML, and some equal the output of a command.
 
-Put here: what needs no server.
-Not here: what Kubernetes says of them (`tests/servers/test_deployment.py`).
+Put here: checks without a server.
+Not here: Kubernetes' validation (`tests/servers/test_deployment.py`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def test_every_file_has_objects(name: str) -> None:
     assert all("apiVersion" in document or "spec" in document for document in documents if document)
 
 
-def test_the_collectors_base_is_what_init_writes() -> None:
+def test_the_collectors_base_equals_the_output_of_init() -> None:
     text = collector_manifests(CollectorPlace("CLUSTER-ID", "gpu-ledger-collector"))
     assert (DEPLOY / "collector" / "collector.yaml").read_text(encoding="utf-8") == text
 
 
-def test_the_hubs_allowlist_is_what_init_writes() -> None:
+def test_the_hubs_allowlist_equals_the_output_of_init() -> None:
     path = DEPLOY / "overlays" / "acm-hub" / "allowlist.yaml"
     assert path.read_text(encoding="utf-8") == allowlist()

@@ -1,4 +1,4 @@
-"""Files of deploy/ that are made from the code, and the rules in them."""
+"""Files of deploy/ that are generated from the code, and the alert rules in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROMTOOL = shutil.which("promtool")
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_deployed_file_is_what_the_code_makes(name: str) -> None:
+def test_a_deployed_file_equals_its_generated_content(name: str) -> None:
     path = ROOT / name
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def test_every_metric_of_a_rule_is_exported() -> None:
     assert named <= set(METRICS)
 
 
-def test_every_runbook_is_a_page_of_ours() -> None:
+def test_every_runbook_is_a_page_of_the_documentation() -> None:
     alerts = [rule for group in rule_groups() for rule in group["rules"] if "alert" in rule]
     for rule in alerts:
         page = rule["annotations"]["runbook_url"].removeprefix(f"{DOCS}/").removesuffix(".html")

@@ -1,7 +1,7 @@
-"""A bit that flips in a derived file is found, and what it changed is made again from the landing.
+"""A flipped bit in a derived file is found, and the file is decoded again from the landing.
 
-Put here: flipped bits in the files and notes of both sources, loose and put together into days.
-Not here: a refresh that meets one (`tests/scenarios/test_thin_line`).
+Put here: flipped bits in the files and notes of both sources, in single files and in days.
+Not here: a refresh that finds one (`tests/scenarios/test_thin_line`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from warehouse.store import FolderStore
 
 LATER = TEN + timedelta(days=5)
 FLIPS_PER_FILE = 25
-FLIPS_PER_FILE_OF_A_DAY = 4  # each is followed by putting the day together again
+FLIPS_PER_FILE_OF_A_DAY = 4  # after each one the day is built again
 
 
 def landed(home: Path) -> Landing:
-    """Two hours of samples, asked one by one, and one of a journal; decoded."""
+    """Land and decode two hours of samples, in one attempt each, and one hour of a journal."""
     landing = Landing(FolderStore(home / "landing"))
     for hour in (TEN, TEN + HOUR):
         window = Interval(hour, hour + HOUR)
@@ -60,7 +60,7 @@ def flipped(body: bytes, place: int, bit: int) -> bytes:
 
 
 @pytest.mark.parametrize("compacted", [False, True], ids=["loose", "days"])
-def test_wherever_a_bit_flips_the_files_become_what_they_were(
+def test_a_flipped_bit_anywhere_is_repaired(
     tmp_path: Path, compacted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     landing = landed(tmp_path)
@@ -85,7 +85,7 @@ def test_wherever_a_bit_flips_the_files_become_what_they_were(
     assert caplog.messages == []
 
 
-def test_one_line_names_one_file_and_counts_the_others(
+def test_one_message_names_one_file_and_counts_the_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     landing = landed(tmp_path)
@@ -99,7 +99,7 @@ def test_one_line_names_one_file_and_counts_the_others(
 
 
 @pytest.mark.parametrize("note", ["none", '["an", "earlier", "form"]', "{}", "\x00"])
-def test_files_without_a_note_that_says_something_are_made_again(tmp_path: Path, note: str) -> None:
+def test_files_with_an_empty_note_are_decoded_again(tmp_path: Path, note: str) -> None:
     landing = landed(tmp_path)
     before = files(tmp_path)
     for path in (tmp_path / "runs").rglob(f"*{NOTE_SUFFIX}"):
@@ -108,7 +108,7 @@ def test_files_without_a_note_that_says_something_are_made_again(tmp_path: Path,
     assert files(tmp_path) == before
 
 
-def test_only_the_hours_that_are_taken_are_read_through(tmp_path: Path) -> None:
+def test_only_the_selected_hours_are_read(tmp_path: Path) -> None:
     landing = landed(tmp_path)
     [first, _] = landing.attempts(source=Source.THANOS)
     loose = DerivedFolder.of(tmp_path / "runs", "thanos", "c1").loose(first.attempt_id, "runs")
@@ -122,8 +122,8 @@ def hours_from(hour: datetime) -> Mapping[Source, Interval]:
     return dict.fromkeys(Source, Interval(hour, TEN + 2 * HOUR))
 
 
-def test_a_day_is_not_put_together_from_a_file_that_changed(tmp_path: Path) -> None:
-    """It would get a good hash for other rows."""
+def test_a_day_is_not_built_from_a_changed_file(tmp_path: Path) -> None:
+    """Otherwise wrong rows would get a valid hash."""
     landing = landed(tmp_path)
     whole = tmp_path / "whole"
     shutil.copytree(tmp_path / "runs", whole)
@@ -138,14 +138,14 @@ def test_a_day_is_not_put_together_from_a_file_that_changed(tmp_path: Path) -> N
     assert in_runs == {path.name: path.read_bytes() for path in whole.rglob("*.*.*")}
 
 
-def test_a_rebuild_notes_what_it_writes(tmp_path: Path) -> None:
+def test_a_rebuild_writes_notes(tmp_path: Path) -> None:
     landing = landed(tmp_path)
     before = files(tmp_path)
     assert rebuild(landing, tmp_path / "runs") == 3
     assert files(tmp_path) == before
 
 
-def test_a_note_that_was_edited_says_nothing(tmp_path: Path) -> None:
+def test_an_edited_note_is_not_valid(tmp_path: Path) -> None:
     path = tmp_path / "note"
     note = Note(("a", "b"), {"runs": "00", "series": "11"})
     path.write_bytes(note.text())

@@ -1,7 +1,7 @@
-"""What counts as a device is one question: the samples, the journal and the count answer it alike.
+"""Samples, journal and facts use the same definition of a device.
 
-Put here: names of resources as vendors' device plugins give them, and each place that chooses.
-Not here: what each device is (`test_gpu_classify_*`).
+Put here: resource names of vendors' device plugins, and each place that selects devices.
+Not here: the class of each device (`test_gpu_classify_*`).
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ NATIVE = (
 
 
 def in_samples(resource: str) -> str:
-    """As kube-state-metrics writes it."""
+    """The resource as kube-state-metrics writes it."""
     return re.sub(r"[^A-Za-z0-9_]", "_", resource)
 
 
 def is_sampled(resource: str) -> bool:
-    """A Prometheus matches the whole value, or not at all."""
+    """Whether the regular expression matches the whole value, as in Prometheus."""
     return not re.fullmatch(NATIVE_RESOURCES, in_samples(resource))
 
 
 def is_journalled(resource: str) -> bool:
-    """Of a pod that asks for it, and of a node that has it."""
+    """Whether a pod that requests it and a node that offers it are recorded."""
     asking = {"name": "main", "resources": {"requests": {resource: "1"}}}
     of_pod = observe.matters({"spec": {"containers": [asking]}})
     assert of_pod is (resource in of_node(resource))
@@ -85,7 +85,7 @@ def of_node(resource: str) -> set[str]:
 
 
 @pytest.mark.parametrize("resource", COUNTED + NOT_YET_COUNTED)
-def test_a_device_is_sampled_journalled_and_looked_at(resource: str) -> None:
+def test_a_device_is_sampled_journalled_and_counted(resource: str) -> None:
     assert is_sampled(resource)
     assert is_journalled(resource)
     assert may_be_a_device(resource)
@@ -93,8 +93,8 @@ def test_a_device_is_sampled_journalled_and_looked_at(resource: str) -> None:
 
 
 @pytest.mark.parametrize("resource", NOT_DEVICES)
-def test_what_is_no_device_is_one_in_neither(resource: str) -> None:
-    """It is sampled, as nobody knows all names; but it counts for nothing."""
+def test_another_extended_resource_is_neither_journalled_nor_counted(resource: str) -> None:
+    """It is sampled, because the list of device names is open, but it is not counted."""
     assert is_sampled(resource)
     assert not is_journalled(resource)
     assert not may_be_a_device(resource)
@@ -102,15 +102,15 @@ def test_what_is_no_device_is_one_in_neither(resource: str) -> None:
 
 
 @pytest.mark.parametrize("resource", NATIVE)
-def test_what_is_kubernetes_own_is_nowhere(resource: str) -> None:
+def test_a_native_resource_is_nowhere(resource: str) -> None:
     assert not is_sampled(resource)
     assert not is_journalled(resource)
     assert not may_be_a_device(resource)
 
 
 @pytest.mark.parametrize("resource", NOT_YET_COUNTED)
-def test_a_device_that_the_catalogue_cannot_name_is_said_to_be_unknown(resource: str) -> None:
-    """So that it blocks a close, instead of being free."""
+def test_a_device_without_a_product_is_reported_as_unknown(resource: str) -> None:
+    """An unknown device blocks a close; otherwise it would be free."""
     catalogue = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"), "")
     for name in (resource, in_samples(resource)):
         found = classify(name, {}, catalogue)
@@ -118,7 +118,7 @@ def test_a_device_that_the_catalogue_cannot_name_is_said_to_be_unknown(resource:
         assert found.reason is Reason.UNKNOWN_RESOURCE
 
 
-def test_everything_that_counts_devices_is_asked_with_the_one_selector() -> None:
+def test_every_query_of_device_counts_uses_the_same_selector() -> None:
     asked = {e.metric for e in ALLOCATION_ENTRIES if NATIVE_RESOURCES in e.matchers}
     assert asked == {
         *("kube_pod_container_resource_requests", "kube_pod_init_container_resource_requests"),
@@ -127,7 +127,7 @@ def test_everything_that_counts_devices_is_asked_with_the_one_selector() -> None
     }
 
 
-def test_the_labels_of_every_vendor_are_kept_of_a_node() -> None:
+def test_node_labels_of_every_vendor_are_kept() -> None:
     labels = {f"{domain}/product": "x" for domain in DEVICE_DOMAINS}
     node = {"metadata": {"name": "n", "labels": labels | {"example.com/product": "x"}}}
     assert observe.node(node)["metadata"]["labels"] == labels

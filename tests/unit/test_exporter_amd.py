@@ -30,7 +30,7 @@ MANDATORY = {
 
 
 def _partitioned() -> NodeUse:
-    """A node whose first card is cut into four partitions."""
+    """A node whose first card has four partitions."""
     one = node("amd-0", cards=1)
     card = replace(one.cards[0], vendor="amd", model_name="AMD Instinct MI300X OAM")
     parts = tuple(
@@ -74,7 +74,7 @@ def test_power_and_activity_are_shown_by_the_first_partition_only() -> None:
     assert second["gpu_power_usage"] == second["gpu_gfx_activity"] == 0
 
 
-def test_memory_adds_up_and_an_ill_card_says_so() -> None:
+def test_memory_adds_up_and_an_unhealthy_card_is_reported() -> None:
     use = _partitioned()
     values = _values(use.entities[1], 50)
     assert values["gpu_used_vram"] + values["gpu_free_vram"] == values["gpu_total_vram"] == 10240
@@ -83,7 +83,7 @@ def test_memory_adds_up_and_an_ill_card_says_so() -> None:
     assert values["gpu_health"] == 1
 
 
-def test_the_pod_is_named_as_it_is() -> None:
+def test_the_pod_label_has_the_name_of_the_pod() -> None:
     one = node("amd-0")
     use = NodeUse(one, [pod("p", created=0, scheduled=0, started=1, on=one)])
     step = use.steps(use.entities[0], MIDNIGHT + 10, MIDNIGHT + 11)[0]

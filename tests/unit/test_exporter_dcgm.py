@@ -1,4 +1,4 @@
-"""dcgm-exporter's lines: labels as in real scrapes, values that fit together."""
+"""dcgm-exporter's lines: labels as in real scrapes, and consistent values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fake_gpu.fleet.model import Card, Node, PodLife
 from tests.shared_data import shared_text
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod
 
-OLD = Style(pci_bus_id=False)  # the captures are of a version without that label
+OLD = Style(pci_bus_id=False)  # the version of the captures has no such label
 
 
 def _entity(card: Card, **more: object) -> Entity:
@@ -39,7 +39,7 @@ def _holder(one: Node, namespace: str, name: str, container: str) -> Holder:
     return Holder(life, replace(life.holds[0], container=container), one.devices[0])
 
 
-def test_a_real_scrape_of_a_card_with_a_workload_has_our_labels_in_our_order() -> None:
+def test_a_card_with_a_workload_has_the_labels_of_a_real_scrape() -> None:
     one = replace(node("nvidia-dcgm-exporter-s228n"), driver_version="525.60.13")
     first = replace(
         one.cards[0],
@@ -73,7 +73,7 @@ def test_a_real_scrape_of_a_card_with_a_workload_has_our_labels_in_our_order() -
     assert ours == _real_label_sets("dcgm/t4_one_workload.prom", "DCGM_FI_DEV_GPU_UTIL")
 
 
-def test_a_real_scrape_of_a_card_with_instances_has_our_labels_in_our_order() -> None:
+def test_a_card_with_instances_has_the_labels_of_a_real_scrape() -> None:
     one = replace(node("nvidia-dcgm-exporter-q28k4"), driver_version="520.56.06")
     card = replace(one.cards[0], card_id="GPU-7099682b-a20d-2bcc-74ab-b9060454d81e")
     instances = [("1g.5gb", 7), ("1g.5gb", 9), ("2g.10gb", 5)]
@@ -92,18 +92,18 @@ def test_a_real_scrape_of_a_card_with_instances_has_our_labels_in_our_order() ->
     ("capture", "of_instances"),
     [("dcgm/t4_one_workload.prom", False), ("dcgm/a100_mig_2x1g.5gb_2g.10gb.prom", True)],
 )
-def test_real_exporters_show_fields_that_we_have_and_instances_lack_those_that_ours_lack(
+def test_fields_and_fields_of_instances_equal_those_of_real_exporters(
     capture: str, of_instances: bool
 ) -> None:
     real = {name for name, _ in read_lines(shared_text(capture))}
     assert real <= {f.head.name for f in FIELDS}
     if of_instances:
         missing = {f.head.name for f in FIELDS if not f.of_instances}
-        # The exporter of the capture, of 2022, still showed it; those of today do not.
+        # The exporter of the capture, of 2022, still had it; current ones do not.
         assert real & missing == {"DCGM_FI_DEV_PCIE_REPLAY_COUNTER"}
 
 
-def test_values_are_written_with_as_many_decimals_as_real_ones() -> None:
+def test_values_have_as_many_decimals_as_real_ones() -> None:
     text = shared_text("dcgm/t4_one_workload.prom")
     fields = {field.head.name: field for field in FIELDS}
     for row in text.splitlines():
@@ -123,7 +123,7 @@ def _values(reading: Reading) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("pct", [0, 1, 37, 80, 100])
-def test_the_fields_fit_together(pct: int) -> None:
+def test_the_fields_are_consistent(pct: int) -> None:
     values = _values(_reading(pct, used=1234))
     memory = sum(values[f"DCGM_FI_DEV_FB_{part}"] for part in ("USED", "FREE", "RESERVED"))
     assert memory == 40960
@@ -137,14 +137,14 @@ def test_the_fields_fit_together(pct: int) -> None:
     assert values["DCGM_FI_DEV_POWER_USAGE"] == 50 + 3.5 * pct
 
 
-def test_the_default_set_has_five_profiling_fields_and_the_other_one_all() -> None:
+def test_the_default_fields_include_five_of_the_profiling_fields() -> None:
     default = [f.head.name for f in fields_of(Style(profiling=False)) if f.profiling]
     everything = [f.head.name for f in fields_of(Style(profiling=True)) if f.profiling]
     assert len(default) == 5
     assert len(everything) == 12
 
 
-def test_of_two_pods_on_one_card_the_last_is_named_or_with_virtual_gpus_each_and_nobody() -> None:
+def test_a_shared_card_names_its_last_pod_or_with_virtual_gpus_each_pod() -> None:
     one = node("node-a")
     shared = replace(one.devices[0], replica_count=4)
     entity = replace(NodeUse(one, ()).entities[0], devices=(shared,))
@@ -178,7 +178,7 @@ def test_the_uid_and_the_name_of_the_host_label_are_settings() -> None:
     )
 
 
-def test_an_instance_that_came_by_a_claim_has_no_pod() -> None:
+def test_an_instance_of_a_claim_has_no_pod() -> None:
     one = node("node-a")
     life = pod("claimed", created=0, scheduled=0, started=1, on=one)
     hold = replace(life.holds[0], claim_uid="claim")
@@ -191,8 +191,8 @@ def test_an_instance_that_came_by_a_claim_has_no_pod() -> None:
     assert dict(instance)["pod"] == ""
 
 
-def test_each_renamed_field_says_the_same_in_its_new_unit() -> None:
-    """37 % busy, 20,480 MiB used: as ratios, bytes, Hz; and what was not renamed stays."""
+def test_each_renamed_field_has_the_same_value_in_its_new_unit() -> None:
+    """37 % busy, 20,480 MiB used: as ratios, bytes, Hz; fields without a new name are unchanged."""
     old, new = (by_name(fields_of(Style(), names)) for names in ("old", "new"))
     gone = {name.removeprefix("DCGM_FI_") for name in old if name not in new}
     assert gone == set(RENAMED)
@@ -203,7 +203,7 @@ def test_each_renamed_field_says_the_same_in_its_new_unit() -> None:
     reading = _reading(37, used=20480)
     values = {name: float(field.value(reading)) for name, field in new.items()}
     assert values["DCGM_FI_DEV_GPU_UTIL_RATIO"] == 0.37
-    assert values["DCGM_FI_DEV_MEMORY_UTIL_RATIO"] == 0.22  # an exporter rounds its per cents down
+    assert values["DCGM_FI_DEV_MEMORY_UTIL_RATIO"] == 0.22  # percentages are rounded down
     assert values["DCGM_FI_DEV_FB_USED_BYTES"] == 21_474_836_480
     assert values["DCGM_FI_DEV_FB_CAPACITY_BYTES"] == 42_949_672_960
     assert values["DCGM_FI_DEV_SM_CLOCK_HERTZ"] == 1_410_000_000

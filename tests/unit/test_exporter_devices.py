@@ -1,4 +1,4 @@
-"""Utilisation, memory, power and energy of devices, against sums over every second."""
+"""Utilisation, memory, power and energy of devices, compared with sums over every second."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _pct_by_hand(second: int) -> int:
     return 80 if elapsed % 900 < 600 else 0
 
 
-def test_steps_adjoin_and_say_every_second_what_the_phases_say() -> None:
+def test_steps_adjoin_and_equal_the_phases_in_every_second() -> None:
     one = node("node-a")
     use = NodeUse(one, [_busy(one)])
     first = use.entities[0]
@@ -44,7 +44,7 @@ def test_steps_adjoin_and_say_every_second_what_the_phases_say() -> None:
             assert step.pct == _pct_by_hand(at - MIDNIGHT), at - MIDNIGHT
 
 
-def test_a_pod_has_its_card_from_the_kubelet_s_admission_until_its_end() -> None:
+def test_a_pod_has_its_card_from_its_admission_until_its_end() -> None:
     one = node("node-a")
     use = NodeUse(one, [_busy(one)])
     held = [s for s in use.steps(use.entities[0], MIDNIGHT, MIDNIGHT + HOUR) if s.holders]
@@ -61,7 +61,7 @@ def test_energy_is_the_sum_of_the_power_of_every_second() -> None:
     expected = round((watts + 50 * HOUR) * 1_000_000)
     assert use.microjoules_at(card, MIDNIGHT + HOUR) == expected
     assert use.microjoules_at(card, MIDNIGHT - HOUR) == 0
-    # Asking for a time in between, before or after, changes nothing.
+    # A query for a time before, between or after changes nothing.
     other = NodeUse(one, [_busy(one)])
     for at in (MIDNIGHT + 1234, MIDNIGHT + 17, MIDNIGHT + 2999):
         other.microjoules_at(card, at)
@@ -69,7 +69,7 @@ def test_energy_is_the_sum_of_the_power_of_every_second() -> None:
 
 
 @pytest.mark.parametrize("before", [(), (-2,), (-1,), (-2, -1), (1,), (-1, 1)])
-def test_a_day_s_energy_is_the_same_whichever_days_were_read_before(
+def test_the_energy_of_a_day_does_not_depend_on_days_read_before(
     before: tuple[int, ...],
 ) -> None:
     one = node("node-a")
@@ -98,7 +98,7 @@ def test_memory_is_used_while_the_pod_runs_and_adds_up_to_the_card() -> None:
 
 
 def _sliced(one: Node) -> Node:
-    """The first card cut into a 1g and a 3g instance."""
+    """The first card with a 1g and a 3g instance."""
     first = one.cards[0]
     small = replace(
         whole(first),
@@ -176,7 +176,7 @@ def test_replicas_share_a_card_up_to_its_whole() -> None:
         lives.append(replace(life, holds=(hold,), utilisation=Utilisation(((60, 70),))))
     use = NodeUse(one, lives)
     busy = next(s for s in use.steps(use.entities[0], MIDNIGHT, MIDNIGHT + HOUR) if s.pct)
-    assert busy.pct == 100  # 70 + 70, and no card is more than busy
+    assert busy.pct == 100  # 70 + 70, limited to 100
     assert busy.used_mib == 2 * ((40960 - 512) // 4)
     assert [holder.pod.name for holder in busy.holders] == ["share-0", "share-1"]
 
@@ -195,8 +195,8 @@ def test_a_restart_leaves_the_card_idle_and_held() -> None:
     assert between == [(100, 400, 100, 1), (400, 420, 0, 1), (420, 900, 100, 1)]
 
 
-def test_a_hold_may_say_how_it_uses_its_own_device() -> None:
-    """Two cards of one pod: one as the pod does, one with a load and a memory of its own."""
+def test_a_hold_may_have_its_own_load() -> None:
+    """Two cards of one pod: one with the load of the pod, one with its own load and memory."""
     one = node("node-a")
     life = pod("two", created=0, scheduled=0, started=10, ended=1000, on=one, cards=(0, 1))
     own = replace(life.holds[1], utilisation=Utilisation(((60, 10),)), memory_used_mib=5000)
@@ -209,14 +209,14 @@ def test_a_hold_may_say_how_it_uses_its_own_device() -> None:
     assert (second.pct, second.used_mib) == (10, 5000)
 
 
-def test_a_card_that_nobody_holds_can_be_busy() -> None:
+def test_a_card_without_a_pod_can_be_busy() -> None:
     one = node("node-a")
     use = NodeUse(one, [], [Stowaway(0, MIDNIGHT + 60, MIDNIGHT + 120, 60)])
     steps = use.steps(use.entities[0], MIDNIGHT, MIDNIGHT + HOUR)
     assert [(s.pct, len(s.holders)) for s in steps] == [(0, 0), (60, 0), (0, 0)]
 
 
-def test_passthrough_cards_are_seen_by_nobody() -> None:
+def test_passthrough_cards_have_no_series() -> None:
     one = node("node-a")
     away = tuple(replace(device, makeup="passthrough") for device in one.devices)
     assert entities_of(replace(one, devices=away)) == ()

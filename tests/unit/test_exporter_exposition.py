@@ -1,4 +1,4 @@
-"""Numbers and lines as Go writes them."""
+"""Numbers and lines in the format of Go."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from fake_gpu.exporters.numbers import (
         (nan, "NaN", "NaN"),
     ],
 )
-def test_a_value_is_written_as_strconv_writes_it(
+def test_a_value_has_the_format_of_strconv(
     value: float, in_an_answer: str, in_an_exposition: str
 ) -> None:
     assert answer_text(value) == in_an_answer
@@ -63,7 +63,7 @@ def test_a_time_has_three_decimals_or_none(milliseconds: int, text: str) -> None
     assert timestamp_text(milliseconds) == text
 
 
-def test_a_family_is_written_and_read_back() -> None:
+def test_a_family_survives_a_round_trip() -> None:
     lines = [Line((("a", 'x"y\\z\n'), ("b", "")), 2.0), Line((), 0.5)]
     text = family_text(Head("m", "Some help."), lines)
     assert text == ('# HELP m Some help.\n# TYPE m gauge\nm{a="x\\"y\\\\z\\n",b=""} 2\nm 0.5\n')

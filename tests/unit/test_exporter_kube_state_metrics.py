@@ -1,4 +1,6 @@
-"""kube-state-metrics' lines from objects, against what the real one said of the same objects."""
+"""kube-state-metrics' lines of objects, compared with the real exporter's lines of the same
+objects.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.shared_data import shared_text
 
 # Families of later versions than the 2.15 that made the capture.
 NEWER = {"kube_pod_resourceclaim_info"}
-# Namespaces are not among the captured objects, their lines are among the captured lines.
+# The capture has lines of namespaces, but not the namespace objects.
 NO_OBJECTS = {"kube_namespace_created", "kube_namespace_labels", "kube_namespace_status_phase"}
 CATALOGUE = {
     "kube_pod_container_resource_requests",
@@ -51,7 +53,7 @@ def _rows(text: str, names: set[str]) -> Counter[str]:
     return Counter(row for row in text.splitlines() if name(row) in names)
 
 
-def test_every_family_says_of_real_objects_what_the_real_one_says() -> None:
+def test_every_family_of_real_objects_equals_the_real_exporters() -> None:
     shown = families(AllowLists((), (), ()))
     ours = exposition(_objects(), shown)
     names = {family.head.name for family in shown} - NEWER - NO_OBJECTS
@@ -61,23 +63,23 @@ def test_every_family_says_of_real_objects_what_the_real_one_says() -> None:
     assert _rows(ours, names) == real
 
 
-def test_the_families_stand_in_the_words_of_the_real_one() -> None:
+def test_the_families_have_the_help_texts_of_the_real_exporter() -> None:
     real = shared_text("control-plane/kube-state-metrics.prom")
     for family in families():
         if family.head.name not in NEWER:
             assert family.head.text() in real
 
 
-def test_a_kind_without_objects_is_not_even_headed() -> None:
+def test_a_kind_without_objects_has_no_header() -> None:
     nodes = [item for item in _objects() if item["kind"] == "Node"]
     page = exposition(nodes)
-    # A family of nodes that has nothing to say is headed; one of pods is not.
+    # A family of nodes without samples has a header; one of pods has none.
     assert "# TYPE kube_node_deletion_timestamp gauge" in page
     assert "kube_pod_" not in page
     assert exposition([]) == ""
 
 
-def test_the_same_series_appears_twice_for_two_names_that_become_one() -> None:
+def test_a_series_appears_twice_if_two_names_become_one() -> None:
     ours = exposition(_objects())
     twice = [
         row for row in ours.splitlines() if "nvidia_com_mig_1g_24gb_me" in row and "inits2" in row
@@ -85,7 +87,7 @@ def test_the_same_series_appears_twice_for_two_names_that_become_one() -> None:
     assert Counter(twice).most_common(1)[0][1] == 2
 
 
-def test_labels_of_a_node_become_labels_of_a_series_and_conflicts_are_numbered() -> None:
+def test_node_labels_become_series_labels_and_conflicts_are_numbered() -> None:
     labels = {
         "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
         "nvidia.com/gpu-product": "other",
@@ -125,7 +127,7 @@ def test_labels_are_shown_by_allow_list_only() -> None:
         ("1e3", 1000),
     ],
 )
-def test_quantities_are_read(text: str, number: float) -> None:
+def test_quantities_are_parsed(text: str, number: float) -> None:
     assert quantity(text) == number
 
 
@@ -142,5 +144,5 @@ def test_quantities_are_read(text: str, number: float) -> None:
         ("gpu", ""),
     ],
 )
-def test_a_resource_has_its_unit_or_is_left_out(resource: str, unit: str) -> None:
+def test_a_resource_has_its_unit_or_is_omitted(resource: str, unit: str) -> None:
     assert unit_of(resource) == unit

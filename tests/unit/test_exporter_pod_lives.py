@@ -1,4 +1,4 @@
-"""What is said of a pod over its life equals what its documents make an exporter say."""
+"""Series over the lifetime of a pod equal the ones that an exporter makes of its documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Stretch = tuple[int, int | None, float]
 
 
 def _joined(parts: list[Stretch]) -> list[Stretch]:
-    """Adjoining equal parts as one; a series that is exposed twice counts once."""
+    """Adjoining equal parts joined; a series that is exposed twice counts once."""
     joined: list[Stretch] = []
     for from_at, until_at, value in sorted(set(parts), key=lambda part: part[0]):
         if joined and joined[-1][1] == from_at and joined[-1][2] == value:
@@ -81,7 +81,9 @@ def _from_documents(cluster: Cluster, name: str) -> dict[object, list[Stretch]]:
 
 @pytest.mark.parametrize(("story", "fleet"), _fleets(), ids=lambda part: str(part)[:12])
 @pytest.mark.parametrize("name", [*pod_lives.KUBE_STATE_METRICS, *pod_lives.SCHEDULER])
-def test_a_life_says_what_its_documents_say(story: str, fleet: Fleet, name: str) -> None:
+def test_series_of_a_lifetime_equal_those_of_its_documents(
+    story: str, fleet: Fleet, name: str
+) -> None:
     table = pod_lives.SCHEDULER if name in pod_lives.SCHEDULER else pod_lives.KUBE_STATE_METRICS
     for cluster in fleet.clusters:
         found: dict[object, list[Stretch]] = defaultdict(list)
@@ -93,8 +95,8 @@ def test_a_life_says_what_its_documents_say(story: str, fleet: Fleet, name: str)
         assert lives == _from_documents(cluster, name), f"{story}: {name}"
 
 
-def test_the_stories_have_every_metric_but_claims() -> None:
-    """The comparison above would be empty for a metric that no story has."""
+def test_the_scenarios_have_every_metric_but_claims() -> None:
+    """Without it, the comparison above would be empty for a metric."""
     shown = {
         name
         for _, fleet in _fleets()

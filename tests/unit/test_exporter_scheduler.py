@@ -1,4 +1,4 @@
-"""The scheduler's resource metrics, against a real scheduler's of the same pods."""
+"""The scheduler's resource metrics, compared with a real scheduler's for the same pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fake_gpu.exporters.scheduler import effective, exposition
 from tests.shared_data import shared_text
 
 
-def test_the_page_is_the_real_scheduler_s_byte_for_byte() -> None:
+def test_the_page_equals_the_real_schedulers_byte_for_byte() -> None:
     items = json.loads(shared_text("control-plane/objects.json"))["items"]
     pods = [item for item in items if item["kind"] == "Pod"]
     assert exposition(pods) == shared_text("control-plane/scheduler-resources.prom")

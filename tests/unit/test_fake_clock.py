@@ -1,4 +1,4 @@
-"""The virtual clock: fixed, running, driven, and whom it wakes."""
+"""The virtual clock: fixed, running, driven, and its waiters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ START = datetime(2026, 10, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def test_a_fixed_clock_stands() -> None:
+def test_a_fixed_clock_does_not_advance() -> None:
     clock = fixed(START)
     assert clock.now() == START
     with pytest.raises(ClockRunsForward, match="it is fixed"):
         clock.advance_to(START + HOUR)
 
 
-def test_a_driven_clock_goes_where_it_is_told_and_never_back() -> None:
+def test_a_driven_clock_advances_only_on_request_and_never_back() -> None:
     clock = driven(START)
     clock.advance_to(START + HOUR)
     assert clock.now() == START + HOUR
@@ -33,12 +33,12 @@ def test_a_driven_clock_goes_where_it_is_told_and_never_back() -> None:
     assert clock.now_seconds() == int((START + HOUR).timestamp()) + 90
 
 
-def test_listeners_are_called_before_waiters_wake_and_before_advancing_returns() -> None:
+def test_listeners_run_before_waiters_wake_and_before_advance_returns() -> None:
     clock = driven(START)
     told: list[str] = []
 
     def listener(when: datetime) -> None:
-        time.sleep(0.1)  # a waiter that was woken too early would speak first
+        time.sleep(0.1)  # a waiter that woke too early would be first
         told.append(f"listener {when:%H:%M}")
 
     clock.add_listener(listener)
@@ -59,7 +59,7 @@ def test_waiting_for_the_past_returns_at_once() -> None:
     assert driven(START).now() == START
 
 
-def test_a_running_clock_goes_by_itself_at_its_speed() -> None:
+def test_a_running_clock_advances_at_its_speed() -> None:
     real = [100.0]
     clock = VirtualClock(START, "running", 3600.0, monotonic=lambda: real[0])
     assert clock.now() == START
@@ -69,13 +69,13 @@ def test_a_running_clock_goes_by_itself_at_its_speed() -> None:
     assert clock.now() == START + 2 * HOUR  # whole seconds only
 
 
-def test_waiting_on_a_running_clock_ends_when_its_time_has_come() -> None:
+def test_waiting_on_a_running_clock_ends_at_its_time() -> None:
     clock = running(START, 10_000.0)
     clock.wait_until(START + timedelta(minutes=5))
     assert clock.now() >= START + timedelta(minutes=5)
 
 
-def test_closing_wakes_whoever_waits() -> None:
+def test_closing_wakes_the_waiters() -> None:
     clock = driven(START)
     waiter = threading.Thread(target=clock.wait_until, args=(START + HOUR,))
     waiter.start()

@@ -69,7 +69,7 @@ mig-configs:
 
 
 class World:
-    """An API server, an agent, and the clock between them."""
+    """An API server, an agent, and the clock of both."""
 
     def __init__(self, text: str, folder: Path | None = None, names: str = "old") -> None:
         self.api = ApplyingApi()
@@ -174,7 +174,7 @@ def container(name: str, count: int, resource: str = "nvidia.com/gpu", **more: s
 # --- configuration --------------------------------------------------------------------------------
 
 
-def test_the_design_documents_file_is_shown_as_it_stands() -> None:
+def test_the_file_of_the_design_document_is_applied_unchanged() -> None:
     world = World(DESIGN)
     world.step()
     assert world.allocatable == {"nvidia.com/gpu": "2"}
@@ -205,7 +205,7 @@ def test_the_design_documents_file_is_shown_as_it_stands() -> None:
     assert gpus == yaml.safe_load(DESIGN)["nodes"]["node-a"]["gpus"]
 
 
-def test_a_pod_replaces_what_the_configuration_says_of_a_card() -> None:
+def test_a_pod_replaces_the_configured_load_of_a_card() -> None:
     world = World(DESIGN)
     world.pods = [pod("own", {"containers": [container("main", 1)]})]
     world.step()
@@ -215,7 +215,7 @@ def test_a_pod_replaces_what_the_configuration_says_of_a_card() -> None:
     assert given["pod"] == "pod"
 
 
-def test_a_changed_configuration_counts_at_once_and_an_invalid_one_does_not() -> None:
+def test_a_valid_change_applies_at_once_and_an_invalid_one_does_not() -> None:
     world = World(DESIGN)
     world.step()
     world.text = DESIGN.replace("Tesla-K80", "Tesla-P40")
@@ -249,7 +249,7 @@ def test_pools_are_found_by_their_label() -> None:
     assert world.topology()["gpus"][0]["id"] == f"GPU-{uuid5(UUID(int=0), 'node-a-0')}"
 
 
-def test_a_node_that_leaves_the_configuration_loses_everything_again() -> None:
+def test_a_node_removed_from_the_configuration_loses_its_gpus() -> None:
     world = World(DESIGN)
     world.node["metadata"]["labels"]["own"] = "label"
     world.step()
@@ -265,10 +265,10 @@ def test_an_uninstall_removes_labels_and_resources() -> None:
     assert remove_everything(world.api.client()) == ["node-a"]
     assert world.labels == {}
     assert world.allocatable == {}
-    assert remove_everything(world.api.client()) == ["node-a"]  # can be repeated
+    assert remove_everything(world.api.client()) == ["node-a"]  # it is idempotent
 
 
-def test_a_conflicting_change_is_taken_over_and_counted() -> None:
+def test_a_conflicting_change_is_accepted_and_counted() -> None:
     world = World(DESIGN)
     world.api.conflict_once = True
     world.step()
@@ -298,8 +298,10 @@ INIT_AND_SIDECAR = {
 }
 
 
-def test_containers_get_devices_as_the_device_manager_gives_them() -> None:
-    """As the real one: the sidecar and the main container reuse what the init container had."""
+def test_containers_get_the_devices_that_the_device_manager_assigns() -> None:
+    """As in the real one, the sidecar and the main container reuse devices of the init
+    container.
+    """
     world = World(FOUR)
     world.pods = [pod("p", INIT_AND_SIDECAR), pod("q", {"containers": [container("main", 2)]})]
     world.step()
@@ -309,7 +311,7 @@ def test_containers_get_devices_as_the_device_manager_gives_them() -> None:
     assert world.holders() == ["", "", "main", "main"]
 
 
-def test_a_device_of_an_init_container_stays_taken() -> None:
+def test_a_device_of_an_init_container_stays_assigned() -> None:
     world = World(FOUR)
     world.pods = [
         pod("p", {"initContainers": [container("i", 3)], "containers": [container("m", 1)]})
@@ -424,7 +426,7 @@ def test_a_label_changes_the_layout_as_mig_manager_does() -> None:
     }
 
 
-def test_an_instance_that_is_made_again_has_another_uuid() -> None:
+def test_a_recreated_instance_has_another_uuid() -> None:
     world = World(MIG_NODE)
     world.step()
     change(world, "one-card")
@@ -436,7 +438,7 @@ def test_an_instance_that_is_made_again_has_another_uuid() -> None:
 
 
 @pytest.mark.parametrize("config", ["too-many", "no-such"])
-def test_a_layout_that_cannot_be_made_fails(config: str) -> None:
+def test_an_impossible_layout_fails(config: str) -> None:
     world = World(MIG_NODE)
     world.step()
     change(world, config)
@@ -552,7 +554,7 @@ def test_invalid_failures_change_nothing_and_raise_an_event() -> None:
 
 @pytest.fixture
 def kubelet_world() -> Iterator[World]:
-    """In a short folder: the path of a socket has at most 107 bytes."""
+    """A world in a short folder, because the path of a socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="k") as folder:
         world = World(FOUR, Path(folder) / "kubelet")
         yield world
@@ -561,14 +563,14 @@ def kubelet_world() -> Iterator[World]:
         world.kubelet.stop()
 
 
-def test_with_a_kubelet_its_list_says_which_container_has_which_device(
+def test_the_list_of_a_kubelet_assigns_devices_to_containers(
     kubelet_world: World,
 ) -> None:
     world, kubelet = kubelet_world, kubelet_world.kubelet
     assert kubelet is not None
     world.step()
     eventually(lambda: len(kubelet.devices.get("nvidia.com/gpu", {})) == 4)
-    assert not world.node["status"].get("capacity")  # the kubelet's own part
+    assert not world.node["status"].get("capacity")  # the kubelet sets it
     world.pods = [
         pod("p", {"initContainers": [container("i", 2)], "containers": [container("m", 1)]})
     ]

@@ -25,7 +25,7 @@ TWO = {"GPU-0": "Healthy", "GPU-1": "Healthy"}
 
 @pytest.fixture
 def kubelet() -> Iterator[StubKubelet]:
-    """In a short folder: the path of a socket has at most 107 bytes."""
+    """A stub in a short folder, because the path of a socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="k") as folder:
         stub = StubKubelet(Path(folder))
         yield stub
@@ -80,7 +80,7 @@ def test_a_refused_allocate_has_the_message(kubelet: StubKubelet, plugin: Resour
 def test_a_restarted_kubelet_gets_a_new_registration(
     kubelet: StubKubelet, plugin: ResourcePlugin
 ) -> None:
-    """It deletes the plugin's socket as well, so the plugin listens anew."""
+    """It also deletes the socket of the plugin, so the plugin listens again."""
     kubelet.stop()
     kubelet.start()
     assert plugin.maintain()
@@ -88,7 +88,7 @@ def test_a_restarted_kubelet_gets_a_new_registration(
     kubelet.allocate(GPU, ["GPU-0"])
 
 
-def test_a_crashed_plugin_comes_back(kubelet: StubKubelet, plugin: ResourcePlugin) -> None:
+def test_a_crashed_plugin_is_restarted(kubelet: StubKubelet, plugin: ResourcePlugin) -> None:
     plugin.offer(TWO, {}, PluginFailures(crashed=True))
     assert not plugin.maintain()
     eventually(lambda: set(kubelet.devices[GPU].values()) == {"Unhealthy"})
@@ -97,7 +97,7 @@ def test_a_crashed_plugin_comes_back(kubelet: StubKubelet, plugin: ResourcePlugi
     eventually(lambda: kubelet.devices[GPU] == TWO)
 
 
-def test_a_removed_socket_is_made_again(kubelet: StubKubelet, plugin: ResourcePlugin) -> None:
+def test_a_removed_socket_is_created_again(kubelet: StubKubelet, plugin: ResourcePlugin) -> None:
     plugin.offer(TWO, {}, PluginFailures(socket_removed=True))
     plugin.maintain()
     socket = kubelet.plugins / kubelet.registered[-1].endpoint
@@ -107,7 +107,7 @@ def test_a_removed_socket_is_made_again(kubelet: StubKubelet, plugin: ResourcePl
     assert socket.exists()
 
 
-def test_a_kubelet_that_is_not_there_is_waited_for(kubelet: StubKubelet) -> None:
+def test_the_plugin_waits_for_a_missing_kubelet(kubelet: StubKubelet) -> None:
     kubelet.stop()
     (kubelet.plugins / "kubelet.sock").unlink(missing_ok=True)
     plugin = ResourcePlugin(kubelet.plugins, GPU)

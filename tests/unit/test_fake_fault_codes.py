@@ -1,4 +1,4 @@
-"""Every number of the catalogue of faults is shown: by a fault line, or by a story that has it."""
+"""Every code of the catalogue of faults is covered by a fault of the simulator or by a scenario."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODES = (*SAMPLES, *KUBERNETES)
 SCRAPE_SECONDS = 30
 
 
-def test_no_number_is_left_out_and_none_is_invented() -> None:
+def test_the_codes_are_complete() -> None:
     wanted = [f"A{n:02}" for n in range(1, 31)] + [f"B{n:02}" for n in range(1, 29)]
     assert [code.code for code in CODES] == wanted
     assert {code for kind in CATALOGUE.values() for code in kind.codes} <= set(wanted)
@@ -32,18 +32,18 @@ def test_no_number_is_left_out_and_none_is_invented() -> None:
     assert [code for code, _, _ in FAKE] == [f"I{n:02}" for n in range(1, 9)]
 
 
-def test_the_gravest_ones_can_all_be_switched_on() -> None:
+def test_every_grave_fault_can_be_switched_on() -> None:
     grave = {code.code: code for code in CODES if code.is_grave}
     assert sorted(grave) == [
         "A01", "A02", "A04", "A05", "A06", "A08", "A10", "B02", "B04", "B05", "B15", "B17",
     ]  # fmt: skip
-    # A claim, and another vendor's card, are asked for by a workload and not by a fault.
+    # Claims and cards of another vendor are requested by a workload and not by a fault.
     assert {code for code, entry in grave.items() if not entry.faults} == {"B15"}
 
 
 @pytest.mark.parametrize(("code", "what", "test"), FAKE, ids=[code for code, _, _ in FAKE])
-def test_what_holds_the_fake_together_is_there(code: str, what: str, test: str) -> None:
-    """The reference names one test for each; a test of that very name is in that very file."""
+def test_every_invariant_of_the_simulator_has_its_test(code: str, what: str, test: str) -> None:
+    """The reference names one test for each; that file has a test of that name."""
     path, name = test.split("::")
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     found = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == name]
@@ -113,7 +113,7 @@ def _names_twice(fleet: Fleet) -> bool:
 
 
 def _oddly_written(fleet: Fleet) -> bool:
-    """A formula, letters that turn the line around, and a text as long as a page of a book."""
+    """A formula, characters that reverse the text direction, and a very long text."""
     texts = [
         text for pod in _pods(fleet) for text in (*pod.labels.values(), *pod.annotations.values())
     ]
@@ -170,6 +170,6 @@ HAPPENS: dict[str, Callable[[Fleet], bool]] = {
 @pytest.mark.parametrize(
     ("code", "story"), [(code.code, story) for code in CODES for story in code.stories]
 )
-def test_a_story_has_what_it_is_named_for(code: str, story: str) -> None:
+def test_a_scenario_has_the_situation_of_its_name(code: str, story: str) -> None:
     assert story in library()
     assert HAPPENS[code](_told(story)), (code, story)

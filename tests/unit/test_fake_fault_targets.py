@@ -1,4 +1,6 @@
-"""A fault is about something that is there, in a time that is the scenario's; or that is said."""
+"""A fault has an existing target and a time within the scenario; otherwise the scenario
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from fake_gpu.scenario.load import library, load_scenario, read_scenario
 from fake_gpu.scenario.trace import COLUMNS
 from tests.fleets import HEAD, loaded
 
-# Fourteen lines: the first fault stands in line 15.
+# Fourteen lines: the first fault is in line 15.
 TEXT = f"""{HEAD}clusters:
   - name: east
     nodes: [{{name: a, count: 2, product: Tesla-T4, cards: 4}}, {{name: cpu}}]
@@ -34,7 +36,7 @@ def problems(*faults: str) -> list[tuple[int, str, str, str]]:
     return [(p.line, p.path, p.seen, p.remedy) for p in raised.value.problems]
 
 
-def test_everything_that_is_not_there_is_told_at_once_with_what_is() -> None:
+def test_all_unknown_targets_are_listed_with_the_existing_ones() -> None:
     assert problems(
         "node_not_ready, node: nope",
         "node_removed, cluster: east, node: b",
@@ -87,7 +89,7 @@ def test_everything_that_is_not_there_is_told_at_once_with_what_is() -> None:
         ),
     ],
 )
-def test_a_fault_about_nothing_is_refused(fault: str, key: str, seen: str) -> None:
+def test_a_fault_without_a_target_is_refused(fault: str, key: str, seen: str) -> None:
     [(line, path, told, _)] = problems(fault)
     assert (line, path, told) == (15, f"faults[0].{key}", seen)
 
@@ -102,17 +104,17 @@ def test_a_fault_about_nothing_is_refused(fault: str, key: str, seen: str) -> No
         "card_unhealthy, card: 3",
         "store_vanishes, cluster: west, replica: -1",
         "shared_external_labels, cluster: west, as_cluster: east",
-        # A tenant that invents series invents names, and both bring jobs of their own.
+        # A tenant that forges series invents names, and both faults bring their own jobs.
         "forged_series, attacker: busy, victim: nobody}\n  - {fault: sample_limit, "
         "job: busy-exporter",
         "second_kube_state_metrics}\n  - {fault: exporter_down, job: opencost",
     ],
 )
-def test_a_fault_about_something_is_read(fault: str) -> None:
+def test_a_fault_with_a_target_is_read(fault: str) -> None:
     assert loaded(f"{TEXT}  - {{fault: {fault}}}\n").warnings == ()
 
 
-def test_namespaces_and_nodes_of_a_trace_are_there_too(tmp_path: Path) -> None:
+def test_namespaces_and_nodes_of_a_trace_are_targets(tmp_path: Path) -> None:
     row = "east,traced,p,,a-0,,nvidia.com/gpu,1,1790812800,1790812801,1790812802,,Running,,"
     (tmp_path / "t.csv").write_text(",".join(COLUMNS) + f"\n{row}\n")
     fault = "  - {fault: evicted_without_end, namespace: traced}\nworkload_trace: t.csv\n"
@@ -128,7 +130,7 @@ def test_of_a_thousand_nodes_twenty_are_named() -> None:
 
 
 @pytest.mark.parametrize("kind", ["dropped_scrapes", "node_removed", "watch_dropped"])
-def test_a_time_outside_the_scenarios_is_warned_of(kind: str) -> None:
+def test_a_time_outside_the_scenarios_raises_a_warning(kind: str) -> None:
     for times in ("from: +24h, until: +25h", "from: 2026-09-01, until: 2026-09-02"):
         [warning] = loaded(f"{TEXT}  - {{fault: {kind}, {times}}}\n").warnings
         assert warning.startswith(f"line 15: {kind} is in force from 2026-")
@@ -138,7 +140,7 @@ def test_a_time_outside_the_scenarios_is_warned_of(kind: str) -> None:
     assert loaded(f"{TEXT}  - {{fault: {kind}, from: +23h, until: +25h}}\n").warnings == ()
 
 
-def test_a_fault_of_the_history_that_touches_nothing_is_warned_of() -> None:
+def test_a_fault_of_the_history_without_an_effect_raises_a_warning() -> None:
     faults = [
         "evicted_without_end, namespace: quiet",
         "evicted_without_end, namespace: busy",
@@ -153,7 +155,7 @@ def test_a_fault_of_the_history_that_touches_nothing_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in library() if name != "openb"])
-def test_no_scenario_of_the_library_is_warned_of(name: str) -> None:
+def test_no_scenario_of_the_library_raises_a_warning(name: str) -> None:
     read = load_scenario(name)
     assert read.warnings == ()
     assert silent_faults(build_fleet(read)) == []

@@ -1,7 +1,7 @@
-"""A fault is counted when a question meets it, and not when another one was asked.
+"""A fault is counted only for queries that it changes.
 
-Put here: pairs of questions about one fault, of which one shows it and the other does not.
-Not here: what each fault shows (`test_fake_prometheus_faults`), faults that are aimed at nothing
+Put here: pairs of queries, one with the fault and one without.
+Not here: the effect of each fault (`test_fake_prometheus_faults`), faults without a target
 (`tests/scenarios/test_fake_nothing_fires_in_vain`).
 """
 
@@ -21,13 +21,13 @@ from tests.asgi import Client
 from tests.served_samples import Thanos, fault, thanos
 from tests.small_fleets import HOUR, MIDNIGHT, quiet_cluster, quiet_fleet
 
-# (a question, when it is asked, in seconds after midnight)
+# (a query, its time in seconds after midnight)
 Asked = tuple[str, float]
 TRAIN = 'kube_pod_info{pod="train-5d9c-abcde"}'  # all day
 SHORT = 'kube_pod_info{pod="short"}'  # from 900 until 1600
 ENERGY = 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{Hostname="node-b"}'
 
-# (kind, from, until, parameters): (what does not show it, what does)
+# (kind, from, until, parameters): (queries without the fault, the query with it)
 SAMPLES: dict[str, tuple[tuple[int, int, Mapping[str, object]], list[Asked], Asked]] = {
     "dropped_scrapes": (
         (3000, 3300, {}),
@@ -71,10 +71,10 @@ SAMPLES: dict[str, tuple[tuple[int, int, Mapping[str, object]], list[Asked], Ask
             ('DCGM_FI_DEV_GPU_UTIL{Hostname="node-b"}[10m]', 1800),
             ("DCGM_FI_DEV_XID_ERRORS[1h]", HOUR),
             ("kube_pod_info[1h]", HOUR),
-            # The pod makes the cards of the other node as busy as they can be.
+            # The cards of the other node are as busy as possible.
             ("scrape_series_added[1h]", HOUR),
         ],
-        (f"{ENERGY}[10m]", 2 * HOUR),  # what it took is in the counter for good
+        (f"{ENERGY}[10m]", 2 * HOUR),  # its energy stays in the counter
     ),
     "counter_reset": (
         (3000, 3300, {"node": "node-b"}),
@@ -95,14 +95,14 @@ SAMPLES: dict[str, tuple[tuple[int, int, Mapping[str, object]], list[Asked], Ask
 
 
 def asked_of(shown: Thanos, question: Asked) -> int:
-    """How often the fault was counted when this was asked."""
+    """How often the fault was counted for this query."""
     answer = shown.ask(*question)
     assert answer.status_code == 200, answer.text
     return sum(shown.ledger.counts().values())
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
-def test_only_a_question_that_shows_a_fault_counts_it(kind: str) -> None:
+def test_only_a_query_that_shows_a_fault_counts_it(kind: str) -> None:
     (from_at, until_at, parameters), hidden, seen = SAMPLES[kind]
     shown = thanos(quiet_fleet(), fault(kind, from_at, until_at, **parameters))
     for question in hidden:
@@ -120,7 +120,7 @@ def test_a_newer_engine_is_counted_at_the_edges_of_ranges() -> None:
     assert asked_of(shown, (f"{TRAIN}[60s]", at + 60)) == 1
 
 
-def test_a_newer_engine_is_counted_where_it_says_its_version() -> None:
+def test_a_newer_engine_is_counted_where_it_shows_its_version() -> None:
     for options, count in ((ApiOptions(), 1), (ApiOptions(left_open=True), 0)):
         wrong = fault("engine_upgraded", 0, 48 * HOUR)
         shown = thanos(quiet_fleet(), wrong, options=options)
@@ -128,7 +128,7 @@ def test_a_newer_engine_is_counted_where_it_says_its_version() -> None:
         assert shown.ledger.count(wrong.fault_id) == count
 
 
-def test_what_is_only_compared_is_not_counted_and_uses_up_no_request() -> None:
+def test_a_comparison_is_not_counted_and_uses_up_no_request() -> None:
     overrun = fault("lookback_overrun", 0, 48 * HOUR)
     empty = fault("empty_success", 0, 48 * HOUR, requests=1)
     shown = thanos(quiet_fleet(), overrun, empty)
@@ -138,9 +138,9 @@ def test_what_is_only_compared_is_not_counted_and_uses_up_no_request() -> None:
     assert shown.ledger.counts() == {"empty_success#0": 1, "lookback_overrun#0": 1}
 
 
-def test_a_store_that_is_gone_is_counted_where_its_error_is_shown() -> None:
+def test_a_missing_store_is_counted_where_its_error_is_shown() -> None:
     shown = thanos(quiet_fleet(), fault("store_vanishes", 24 * HOUR, 25 * HOUR))
-    assert asked_of(shown, ("no_such_metric", 24 * HOUR)) == 1  # a warning all the same
+    assert asked_of(shown, ("no_such_metric", 24 * HOUR)) == 1  # a warning also without series
     shown.go_to(24 * HOUR + 60)
     assert asked_of(shown, ("no_such_metric", 24 * HOUR)) == 1
     shown.http.get("/api/v1/stores")
@@ -170,7 +170,7 @@ KUBERNETES: dict[str, tuple[Mapping[str, object], list[str], str]] = {
 
 
 @pytest.mark.parametrize("kind", KUBERNETES)
-def test_only_a_request_that_meets_a_fault_counts_it(kind: str) -> None:
+def test_only_a_request_that_a_fault_changes_counts_it(kind: str) -> None:
     parameters, hidden, seen = KUBERNETES[kind]
     served, _, ledger = api(fault(kind, 0, 2 * HOUR, **parameters), now=1550)
     client = Client(served.app)
@@ -182,7 +182,7 @@ def test_only_a_request_that_meets_a_fault_counts_it(kind: str) -> None:
 
 
 def test_a_distortion_that_changes_nothing_is_not_counted() -> None:
-    # The container ended after ten minutes; a clock that is not behind writes so.
+    # The container ended after ten minutes, with a clock without delay.
     none = fault("finished_before_started", 0, 1, seconds=0)
     served, _, ledger = api(none, now=1550)
     Client(served.app).get(PODS)

@@ -1,4 +1,4 @@
-"""Scenarios played through: who runs where and when, in situations a person can follow."""
+"""Simulated scenarios: which pod runs where and when, in situations that are easy to check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE_NODE = """\
 """
 
 
-def test_the_thin_line_is_what_its_story_says() -> None:
+def test_the_thin_line_matches_its_description() -> None:
     cluster = build_fleet(load_scenario("thin_line")).clusters[0]
     check_invariants(cluster)
     first, second = pods(cluster, "sweep")
@@ -36,7 +36,7 @@ def test_the_thin_line_is_what_its_story_says() -> None:
     assert len(notebook.holds) == 1
 
 
-def test_a_pod_that_asks_for_more_than_there_is_waits_for_its_turn() -> None:
+def test_a_pod_that_requests_too_much_waits_for_free_devices() -> None:
     cluster = cluster_of(
         ONE_NODE
         + """\
@@ -53,7 +53,7 @@ def test_a_pod_that_asks_for_more_than_there_is_waits_for_its_turn() -> None:
     assert b.phase_at(T0 + 600).phase == "Pending"  # type: ignore[union-attr]
 
 
-def test_a_pod_for_which_there_is_no_room_ever_stays_pending() -> None:
+def test_a_pod_that_can_never_be_placed_stays_pending() -> None:
     cluster = cluster_of(ONE_NODE + "      - {name: a, namespace: x, kind: Job, requests: 3}\n")
     [a] = pods(cluster, "a")
     assert a.scheduled_at is None
@@ -61,7 +61,7 @@ def test_a_pod_for_which_there_is_no_room_ever_stays_pending() -> None:
     assert [p.phase for p in a.phases] == ["Pending"]
 
 
-def test_a_statefulset_pod_comes_back_under_its_name_with_another_uid() -> None:
+def test_a_recreated_statefulset_pod_has_its_name_and_another_uid() -> None:
     cluster = cluster_of(
         ONE_NODE + "      - {name: s, namespace: x, kind: StatefulSet, requests: 1, lifetime: 6h}\n"
     )
@@ -74,7 +74,7 @@ def test_a_statefulset_pod_comes_back_under_its_name_with_another_uid() -> None:
         assert before.gone_at == after.created_at
 
 
-def test_a_deployment_replaces_a_pod_when_it_is_asked_to_go() -> None:
+def test_a_deployment_replaces_a_pod_when_it_is_deleted() -> None:
     cluster = cluster_of(
         ONE_NODE + "      - {name: d, namespace: x, kind: Deployment, requests: 1, lifetime: 6h}\n"
     )
@@ -88,7 +88,7 @@ def test_a_deployment_replaces_a_pod_when_it_is_asked_to_go() -> None:
     assert {w.kind for w in cluster.workloads} == {"ReplicaSet", "Deployment"}
 
 
-def test_a_failed_job_tries_again_twice_and_no_more() -> None:
+def test_a_failed_job_is_retried_twice() -> None:
     cluster = cluster_of(
         ONE_NODE
         + "      - {name: j, namespace: x, kind: Job, requests: 1, lifetime: 10m, failures: 100%}\n"
@@ -99,7 +99,7 @@ def test_a_failed_job_tries_again_twice_and_no_more() -> None:
     assert len({p.owners[0].uid for p in lives}) == 1
 
 
-def test_a_cron_job_makes_jobs_that_make_pods() -> None:
+def test_a_cron_job_creates_jobs_that_create_pods() -> None:
     cluster = cluster_of(
         ONE_NODE
         + "      - {name: c, namespace: x, kind: CronJob, requests: 1, arrivals: {every: 6h},"
@@ -125,7 +125,7 @@ def test_a_custom_kind_owns_all_pods_of_one_arrival() -> None:
     }
 
 
-def test_a_daemon_set_has_a_pod_on_every_node_that_can_give_it_something() -> None:
+def test_a_daemon_set_has_a_pod_on_every_node_with_its_resource() -> None:
     cluster = cluster_of(
         """\
     nodes:
@@ -138,7 +138,7 @@ def test_a_daemon_set_has_a_pod_on_every_node_that_can_give_it_something() -> No
     assert sorted(p.node_name for p in pods(cluster, "d")) == ["g-0", "g-1", "g-2"]
 
 
-def test_arrivals_keep_to_their_hours_and_weekdays() -> None:
+def test_arrivals_happen_in_their_hours_and_weekdays() -> None:
     text = """\
 name: week
 from: 2026-10-01T00:00:00Z
@@ -171,7 +171,7 @@ def test_restarts_end_runs_and_not_the_pod() -> None:
     assert len(r.holds) == 1
 
 
-def test_a_namespace_that_is_made_again_has_another_uid_and_none_of_the_old_pods() -> None:
+def test_a_recreated_namespace_has_another_uid_and_no_old_pods() -> None:
     cluster = cluster_of(
         ONE_NODE.replace(
             "    workloads:\n",
@@ -193,7 +193,7 @@ def test_a_namespace_that_is_made_again_has_another_uid_and_none_of_the_old_pods
     assert [p.created_at for p in pods(cluster, "b")] == [T0 + 6 * 3600]
 
 
-def test_a_quota_holds_pods_back_until_others_have_ended() -> None:
+def test_a_quota_delays_pods_until_others_have_ended() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, product: Tesla-T4, cards: 4}]
@@ -210,7 +210,7 @@ def test_a_quota_holds_pods_back_until_others_have_ended() -> None:
     assert used[-1] == 0
 
 
-def test_exact_pods_are_never_stood_in_the_way_by_generated_ones() -> None:
+def test_generated_pods_never_take_the_cards_of_exact_pods() -> None:
     cluster = cluster_of(
         ONE_NODE
         + """\
@@ -228,11 +228,11 @@ def test_exact_pods_are_never_stood_in_the_way_by_generated_ones() -> None:
     first, second = sorted(pods(cluster, "long"), key=lambda p: p.scheduled_at or 0)
     assert first.scheduled_at is not None
     assert first.scheduled_at < T0
-    # Card 0 is free before, and given to nobody who would still have it then.
+    # Card 0 is free before, and is not assigned to a pod that would still have it then.
     assert second.scheduled_at == T0 + 11 * 3600
 
 
-def test_an_exact_pod_may_begin_in_the_second_in_which_another_pod_ends() -> None:
+def test_an_exact_pod_may_start_in_the_second_of_another_pods_end() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]
@@ -267,7 +267,7 @@ def test_two_exact_pods_on_one_card_at_one_time_are_refused() -> None:
         cluster_of(body)
 
 
-def test_a_pod_that_fits_nowhere_says_what_it_wants_and_what_there_is() -> None:
+def test_a_pod_that_fits_nowhere_names_its_request_and_the_capacity() -> None:
     with pytest.raises(DoesNotFit) as raised:
         cluster_of(
             """\
@@ -285,7 +285,7 @@ def test_a_pod_that_fits_nowhere_says_what_it_wants_and_what_there_is() -> None:
     assert raised.value.seen.endswith("free at first: small (2), large (4)")
 
 
-def test_a_node_has_as_many_cards_as_it_is_given() -> None:
+def test_a_node_has_the_configured_number_of_cards() -> None:
     cluster = cluster_of("    nodes: [{product: Tesla-T4, name: n, cards: 100}]")
     [node] = cluster.nodes
     buses = {card.pci_bus_id for card in node.cards}
@@ -302,7 +302,7 @@ def test_a_node_has_as_many_cards_as_it_is_given() -> None:
         ("n, cards: 3", "it wants card 3 of n, which has 3", "counted from 0"),
     ],
 )
-def test_an_exact_pod_needs_its_node_all_its_time(where: str, seen: str, why: str) -> None:
+def test_an_exact_pod_needs_its_node_during_its_lifetime(where: str, seen: str, why: str) -> None:
     with pytest.raises(DoesNotFit, match=seen) as raised:
         cluster_of(
             f"""\
@@ -315,7 +315,7 @@ def test_an_exact_pod_needs_its_node_all_its_time(where: str, seen: str, why: st
     assert why in raised.value.why
 
 
-def test_an_exact_pod_needs_its_namespace_all_its_time() -> None:
+def test_an_exact_pod_needs_its_namespace_during_its_lifetime() -> None:
     with pytest.raises(DoesNotFit, match="namespace x is not there all its time") as raised:
         cluster_of(
             """\
@@ -329,7 +329,7 @@ def test_an_exact_pod_needs_its_namespace_all_its_time() -> None:
     assert raised.value.why == "a pod is in a namespace only while the namespace is there"
 
 
-def test_a_pod_evicted_without_an_end_has_one_in_the_truth_only() -> None:
+def test_an_evicted_pod_without_an_end_has_one_only_in_the_truth() -> None:
     cluster = cluster_of(
         ONE_NODE + "      - {name: e, namespace: x, kind: Job, requests: 1, lifetime: 20h}\n",
         "faults: [{fault: evicted_without_end, from: +5h, until: +6h}]\n",
@@ -341,7 +341,7 @@ def test_a_pod_evicted_without_an_end_has_one_in_the_truth_only() -> None:
     assert first.phases[-1].reason == "Evicted"
 
 
-def test_adding_a_workload_changes_no_other_one() -> None:
+def test_adding_a_workload_changes_no_other_workload() -> None:
     base = """\
     nodes: [{name: n, product: Tesla-T4, cards: 16}]
     workloads:
@@ -389,14 +389,14 @@ def test_another_seed_gives_another_month() -> None:
     assert [p.created_at for p in one.pods] != [p.created_at for p in other.pods]
 
 
-def test_pods_can_be_had_one_by_one() -> None:
+def test_pods_can_be_iterated_one_by_one() -> None:
     whole = build_fleet(load_scenario("demo"))
     one_by_one = list(iter_pods(load_scenario("demo")))
     key = lambda p: (p.cluster_id, p.uid)  # noqa: E731 (used twice, here only)
     assert sorted(one_by_one, key=key) == sorted(whole.pods, key=key)
 
 
-def test_the_demo_is_all_that_its_story_says() -> None:
+def test_the_demo_matches_its_description() -> None:
     demo = build_fleet(load_scenario("demo"))
     for cluster in demo.clusters:
         check_invariants(cluster)
@@ -424,7 +424,7 @@ def test_the_demo_is_all_that_its_story_says() -> None:
     assert demo.fired["evicted_without_end#0"] >= 1
 
 
-def test_a_scenario_needs_no_more_than_a_cluster() -> None:
+def test_the_minimal_scenario_is_one_cluster() -> None:
     text = "name: t\nfrom: 2026-10-01\nuntil: 2026-10-02\nclusters: [{name: only}]\n"
     assert loaded(text).scenario.clusters[0].name == "only"
     assert fleet(text).clusters[0].pods == ()

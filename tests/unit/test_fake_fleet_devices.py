@@ -1,4 +1,4 @@
-"""Devices and nodes while a scenario is played: who gets what, and what a change does to it."""
+"""Devices and nodes of a simulated scenario: assignment of devices, and the effect of changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fleets import T0, check_invariants, cluster_of, fleet, pods
 from tests.random_fleets import scenario
 
 
-def test_init_containers_use_the_devices_that_main_ones_use_later() -> None:
+def test_main_containers_reuse_the_devices_of_init_containers() -> None:
     cluster = cluster_of(
         """\
     nodes:
@@ -42,7 +42,7 @@ def test_init_containers_use_the_devices_that_main_ones_use_later() -> None:
     assert p.started_at == main.runs[0].started_at
 
 
-def test_a_label_that_is_edited_says_something_else_for_a_while_and_then_what_it_said() -> None:
+def test_an_edited_label_has_its_new_value_only_until_the_end() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]
@@ -64,7 +64,7 @@ def test_a_label_that_is_edited_says_something_else_for_a_while_and_then_what_it
     assert [said(s) for s in (3599, 3600, 7199, 7200)] == ["17", "18", "18", "17"]
 
 
-def test_the_effective_request_counts_sidecars_that_started_before_an_init_container() -> None:
+def test_the_effective_request_counts_earlier_sidecars() -> None:
     cluster = cluster_of(
         """\
     nodes:
@@ -86,7 +86,7 @@ def test_the_effective_request_counts_sidecars_that_started_before_an_init_conta
     assert {h.container for h in p.holds} == {"side", "prep", "main"}
 
 
-def test_cards_that_are_cut_anew_have_other_devices_and_their_pods_go() -> None:
+def test_repartitioned_cards_have_new_devices_and_lose_their_pods() -> None:
     cluster = cluster_of(
         """\
     nodes:
@@ -116,7 +116,7 @@ def test_cards_that_are_cut_anew_have_other_devices_and_their_pods_go() -> None:
     assert during.labels["nvidia.com/mig.config.state"] == "pending"
     assert dict(after.capacity)["nvidia.com/mig-3g.20gb"] == 0
     assert dict(after.capacity)["nvidia.com/mig-7g.40gb"] == 1
-    # The card that is not touched keeps its instances and its pods.
+    # The other card keeps its instances and its pods.
     assert all(p.finished_at is None for p in pods(cluster, "small"))
     gone = [p for p in pods(cluster, "half") if p.scheduled_at is not None]
     assert [p.finished_at for p in gone] == [T0 + 6 * 3600] * 2
@@ -149,7 +149,7 @@ def test_an_unhealthy_card_leaves_allocatable_and_keeps_its_pod() -> None:
     assert old.finished_at is None
 
 
-def test_a_node_that_is_not_heard_of_keeps_its_pods_until_it_is_back() -> None:
+def test_an_unreachable_node_keeps_its_pods_until_it_is_back() -> None:
     cluster = cluster_of(
         """\
     nodes:
@@ -171,7 +171,7 @@ def test_a_node_that_is_not_heard_of_keeps_its_pods_until_it_is_back() -> None:
     assert second.node_name == "spare"
 
 
-def test_a_node_that_is_deleted_takes_its_pods_without_an_end_in_their_status() -> None:
+def test_a_deleted_node_removes_its_pods_without_an_end() -> None:
     cluster = cluster_of(
         """\
     nodes:
@@ -208,7 +208,7 @@ def test_a_cordoned_node_keeps_its_pods_and_takes_no_new_ones() -> None:
     )
 
 
-def test_pods_that_share_a_claim_are_on_one_node_and_hold_one_device() -> None:
+def test_pods_that_share_a_claim_are_on_one_node_with_one_device() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, count: 2, product: NVIDIA-H100-80GB-HBM3, cards: 2, dra: true}]
@@ -230,8 +230,8 @@ def test_pods_that_share_a_claim_are_on_one_node_and_hold_one_device() -> None:
     assert cluster.nodes[0].states[0].capacity == {}
 
 
-def test_a_claim_has_one_share_when_free_memory_is_in_pieces() -> None:
-    """In this random fleet 10Gi are free in two pieces when a pod claims them."""
+def test_a_claim_has_one_share_if_free_memory_is_fragmented() -> None:
+    """In this random fleet 10Gi are free in two parts when a pod claims them."""
     [cluster] = fleet(scenario(1814444113)).clusters
     claiming = [each for each in cluster.pods if each.node_name]
     assert len(claiming) > 10
@@ -253,7 +253,7 @@ def test_a_request_on_a_dra_node_becomes_a_claim_of_the_scheduler() -> None:
     assert pods(cluster, "p")[0].claims[0].claim_uid == claim.uid
 
 
-def test_replicas_of_one_card_are_ranges_that_do_not_overlap() -> None:
+def test_replicas_of_one_card_are_disjoint_ranges() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, product: Tesla-T4, cards: 2, sharing: {replicas: 10}}]
@@ -270,7 +270,7 @@ def test_replicas_of_one_card_are_ranges_that_do_not_overlap() -> None:
     assert sorted(sorted(v) for v in per_card.values()) == [[(0, 4), (4, 4)], [(0, 4), (4, 4)]]
 
 
-def test_partitions_of_amd_cards_are_devices_of_their_own() -> None:
+def test_partitions_of_amd_cards_are_separate_devices() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, product: AMD_Instinct_MI300X_OAM, cards: 8, partition: cpx_nps4}]
@@ -284,7 +284,7 @@ def test_partitions_of_amd_cards_are_devices_of_their_own() -> None:
     assert len(cards) == 2
 
 
-def test_passthrough_cards_go_by_their_own_resource() -> None:
+def test_passthrough_cards_have_their_own_resource() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, product: NVIDIA-H100-80GB-HBM3, cards: 2,
@@ -299,7 +299,7 @@ def test_passthrough_cards_go_by_their_own_resource() -> None:
 
 
 @pytest.mark.parametrize("name", ["cards_cut_anew", "card_falls_ill", "node_not_heard_of", "demo"])
-def test_what_is_free_is_known_at_every_event(name: str) -> None:
+def test_the_free_devices_are_known_at_every_event(name: str) -> None:
     read = load_scenario(name)
     faults = as_faults(read.scenario, cluster_ids(read.scenario))
     for stage in stages(read, faults, {}):

@@ -1,4 +1,4 @@
-"""Other people's configurations are read as they are written, and shown as they were read."""
+"""Configuration formats of other simulators are read, and shown unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ nodes:
 """
 
 
-def test_the_design_documents_configuration_comes_out_as_it_went_in() -> None:
+def test_the_design_documents_configuration_is_reproduced() -> None:
     import yaml
 
     fleet = build_fleet(loaded(DESIGN))
@@ -75,12 +75,12 @@ migStrategy: mixed
         "nodes: [",
     ],
 )
-def test_bad_configurations_are_refused_with_a_word(text: str) -> None:
+def test_invalid_configurations_are_refused_with_the_reason(text: str) -> None:
     with pytest.raises(BadScenario):
         loaded(text)
 
 
-def test_the_pod_annotation_of_the_fake_gpu_operator_says_how_busy_it_is() -> None:
+def test_the_pod_annotation_of_the_fake_gpu_operator_sets_the_load() -> None:
     cluster = cluster_of(
         """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]
@@ -96,7 +96,7 @@ def test_the_pod_annotation_of_the_fake_gpu_operator_says_how_busy_it_is() -> No
 
 
 def node(name: str, *gpus: tuple[str, str, int, int], memory: int = 11441) -> str:
-    """A node's entry: of each GPU its pod, its container, utilization and fb-used."""
+    """A node's entry: pod, container, utilization and fb-used of each GPU."""
     lines = [f"  {name}:", f"    gpu-memory: {memory}", "    gpu-product: Tesla-K80", "    gpus:"]
     for number, (pod, container, pct, used) in enumerate(gpus):
         meta = f"{{namespace: team-a, pod: {pod}, container: {container}}}"
@@ -107,8 +107,8 @@ def node(name: str, *gpus: tuple[str, str, int, int], memory: int = 11441) -> st
     return "\n".join(lines) + "\n"
 
 
-def test_a_pod_of_two_containers_is_one_pod_and_each_container_has_its_own_cards() -> None:
-    """Also when their cards take turns: the first container has 0 and 2, the second has 1."""
+def test_each_of_two_containers_of_a_pod_has_its_own_cards() -> None:
+    """Also if their cards alternate: the first container has 0 and 2, the second has 1."""
     import yaml
 
     gpus = [("p", "one", 10, 100), ("p", "two", 20, 200), ("p", "one", 30, 300)]
@@ -139,12 +139,12 @@ def test_a_pod_on_two_nodes_is_refused() -> None:
     assert told(text) == "pod team-a/p has GPUs of n and of m"
 
 
-def test_a_gpu_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_gpu_is_refused() -> None:
     text = "nodes:\n" + node("n", ("p", "one", 10, 0)) + node("m", ("q", "one", 10, 0))
     assert told(text.replace("id: m-0", "id: n-0")) == "n-0 is n gpu 0 and m gpu 0"
 
 
-def test_a_key_that_is_there_twice_is_refused_with_its_line() -> None:
+def test_a_duplicate_key_is_refused_with_its_line() -> None:
     text = "nodes:\n" + node("n", ("p", "one", 10, 0)) + node("n", ("q", "one", 10, 0))
     with pytest.raises(BadScenario) as raised:
         loaded(text)
@@ -188,7 +188,7 @@ def config_map(key: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("key", ["topology.yml", "mine.yaml"])
-def test_a_config_map_is_read_as_what_it_delivers(key: str) -> None:
+def test_a_config_map_is_read_as_its_content(key: str) -> None:
     assert loaded(config_map(key, TOPOLOGY)).scenario == loaded(TOPOLOGY).scenario
 
 
@@ -202,7 +202,7 @@ def test_a_config_map_without_a_configuration_is_refused() -> None:
     )
 
 
-def test_a_profile_and_its_overrides_say_what_cards_a_pool_has() -> None:
+def test_a_profile_and_its_overrides_define_the_cards_of_a_pool() -> None:
     profile = {
         "system": {"driver_version": "570.1.2", "cuda_version": "12.8"},
         "device_defaults": {"name": "Tesla T4", "memory": {"total_bytes": 16 * 2**30}},
@@ -226,7 +226,7 @@ migStrategy: single
     assert own.mig is None
 
 
-def test_a_node_may_have_a_strategy_and_replicas_of_its_own() -> None:
+def test_a_node_may_have_its_own_strategy_and_replicas() -> None:
     text = """\
 mig-strategy: mixed
 nodes:
@@ -240,7 +240,7 @@ nodes:
     assert b.states[0].capacity == {"nvidia.com/gpu": 4}
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_unsupported_parts_are_reported() -> None:
     text = """\
 nodePools:
   old: {gpuProduct: Tesla-K80, gpuCount: 2, otherDevices: [{name: foo, count: 1}]}

@@ -37,7 +37,7 @@ def test_compute_instances_of_two_sizes_share_an_instance() -> None:
     assert sorted(p.profile.profile for p in placed) == ["1g.18gb", "1g.18gb", "2g.35gb", "3g.71gb"]
 
 
-def test_the_labels_are_those_of_the_capture() -> None:
+def test_the_labels_equal_those_of_the_capture() -> None:
     labels = node().states[0].labels
     assert labels[f"{PREFIX}1g.18gb.memory"] == "16384"
     assert labels[f"{PREFIX}2g.35gb.memory"] == "33280"
@@ -55,7 +55,7 @@ def test_shares_of_the_card_are_conserved() -> None:
     assert sum((d.memory_share for d in first), Fraction(0)) == Fraction(8, 8)
 
 
-def test_resources_of_the_layout_before_stay_as_zero() -> None:
+def test_resources_of_the_previous_layout_stay_as_zero() -> None:
     last = node().states[-1].capacity
     assert last[f"{PREFIX}1g.18gb"] == 7
     assert [last[f"{PREFIX}{name}"] for name in ("1c.3g.71gb", "2c.3g.71gb", "2g.35gb")] == [0] * 3

@@ -1,4 +1,4 @@
-"""Nothing of a fleet is there twice: that is said when it is read, or when it is played."""
+"""Names and IDs of a fleet are unique; a duplicate is reported when it is read or simulated."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NODE = "    nodes: [{name: n, product: Tesla-T4, cards: 4}]\n"
 
 
 def refused(body: str) -> list[tuple[int, str, str]]:
-    """Line, place and words of what is wrong with the clusters `body`, which begins in line 5."""
+    """Line, place and text of the problems of the clusters in `body`, which starts in line 5."""
     with pytest.raises(BadScenario) as raised:
         loaded(f"{HEAD}clusters:\n{body}\n")
     return [(p.line, p.path, p.seen) for p in raised.value.problems]
 
 
-def test_two_clusters_of_one_name_or_one_id_are_refused() -> None:
+def test_two_clusters_of_one_name_or_id_are_refused() -> None:
     body = "  - {name: a, id: x}\n  - {name: a, id: y}\n  - {name: b, id: x}"
     assert refused(body) == [
         (6, "clusters[1]", "a second cluster 'a'; the other is clusters[0]"),
@@ -25,7 +25,7 @@ def test_two_clusters_of_one_name_or_one_id_are_refused() -> None:
     ]
 
 
-def test_two_nodes_of_one_name_are_refused_also_when_they_are_counted_up() -> None:
+def test_two_nodes_of_one_name_are_refused_also_if_numbered() -> None:
     body = """\
   - name: c
     nodes:
@@ -38,7 +38,7 @@ def test_two_nodes_of_one_name_are_refused_also_when_they_are_counted_up() -> No
     ]
 
 
-def test_a_card_is_in_one_machine_of_one_cluster() -> None:
+def test_a_card_is_in_one_node_of_one_cluster() -> None:
     body = """\
   - name: c
     nodes: [{name: n, product: Tesla-T4, cards: 2, card_ids: [GPU-1, GPU-2]}]
@@ -61,7 +61,7 @@ def test_two_workloads_of_one_kind_and_name_are_refused(kind: str) -> None:
     assert refused(body) == [(9, "clusters[0].workloads[2]", seen)]
 
 
-def test_a_workload_that_is_deleted_may_be_made_again() -> None:
+def test_a_deleted_workload_may_be_created_again() -> None:
     cluster = cluster_of(
         NODE + "    workloads:\n"
         "      - {name: w, namespace: x, requests: 1, until: +2h}\n"
@@ -72,7 +72,7 @@ def test_a_workload_that_is_deleted_may_be_made_again() -> None:
     assert len({w.uid for w in cluster.workloads if w.kind == "Deployment"}) == 2
 
 
-def test_lives_of_one_namespace_do_not_overlap() -> None:
+def test_lifetimes_of_one_namespace_do_not_overlap() -> None:
     twice = "  - name: c\n    namespaces: [{name: x}, {name: x, created: +2h}]"
     seen = "a second namespace 'x'; the other is clusters[0].namespaces[0]"
     assert refused(twice) == [(6, "clusters[0].namespaces[1]", seen)]
@@ -87,7 +87,7 @@ def test_two_quotas_of_one_name_are_refused() -> None:
     ]
 
 
-def test_a_uid_is_one_pods_wherever_it_is() -> None:
+def test_a_uid_belongs_to_one_pod_in_all_clusters() -> None:
     body = """\
   - name: c
     workloads:
@@ -112,7 +112,7 @@ def test_a_uid_is_one_pods_wherever_it_is() -> None:
     [
         ("created: +1h, started: +1h, ended: +2h", "created: +1h, started: +1h, ended: +2h"),
         ("created: +1h, started: +1h, ended: +2h", "created: +90m, started: +90m"),
-        # The first one's object stays ten minutes after its end.
+        # The object of the first pod stays for ten minutes after its end.
         ("created: +1h, started: +1h, ended: +2h", "created: +2h9m59s"),
         ("created: +1h, deleted: +1h, gone: +1h", "created: +1h"),
         ("created: +2h", "created: +1h"),
@@ -126,7 +126,7 @@ def test_exact_pods_of_one_name_and_time_are_refused(one: str, other: str) -> No
     assert raised.value.where == "pod x/a"
 
 
-def test_an_exact_pod_may_have_the_name_of_one_that_is_gone() -> None:
+def test_an_exact_pod_may_have_the_name_of_a_deleted_one() -> None:
     cluster = cluster_of(
         NODE + "    workloads:\n"
         "      - name: w\n        namespace: x\n        kind: Pod\n        requests: 1\n"
@@ -165,15 +165,15 @@ def test_an_exact_pod_may_have_the_name_of_one_that_is_gone() -> None:
         ),
     ],
 )
-def test_workloads_that_make_one_name_are_refused(one: str, other: str, where: str) -> None:
+def test_workloads_that_generate_one_name_are_refused(one: str, other: str, where: str) -> None:
     written = ", ".join(w.replace("{", "{namespace: x, ", 1) for w in (one, other))
     with pytest.raises(NameTaken) as raised:
         cluster_of(f"{NODE}    workloads: [{written}]")
     assert raised.value.where == where
 
 
-def test_a_drawn_name_that_is_taken_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a hundred names of two letters some come twice; of five letters too, more rarely."""
+def test_a_random_name_in_use_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred names of two letters some are duplicates; of five letters too, but fewer."""
     from fake_gpu.scenario.seeds import Stream
 
     letters = Stream.letters

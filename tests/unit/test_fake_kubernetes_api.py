@@ -1,4 +1,4 @@
-"""The conversation with the simulated API server, as a real one leads it."""
+"""Requests and responses of the simulated API server, compared with those of a real one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def names(document: dict[str, Any]) -> list[str]:
 # --- lists ---------------------------------------------------------------------------------------
 
 
-def test_a_list_says_its_kind_its_version_and_its_items_say_neither() -> None:
+def test_a_list_has_its_kind_and_version_and_its_items_do_not() -> None:
     api, client = api_at(1000)
     document = client.get(PODS).json()
     assert (document["kind"], document["apiVersion"]) == ("PodList", "v1")
@@ -60,7 +60,7 @@ def test_a_list_says_its_kind_its_version_and_its_items_say_neither() -> None:
     assert not {"kind", "apiVersion"} & document["items"][0].keys()
 
 
-def test_a_list_shows_only_what_is_there_now() -> None:
+def test_a_list_shows_only_existing_objects() -> None:
     assert names(api_at(0)[1].get(PODS).json()) == ["train-5d9c-abcde"]
     assert names(api_at(2000)[1].get(PODS).json()) == ["train-5d9c-abcde", "waits"]
 
@@ -88,20 +88,20 @@ def test_a_namespaced_list_and_a_single_object() -> None:
         ({"labelSelector": "!app"}, []),
     ],
 )
-def test_selectors_choose(selector: dict[str, str], expected: list[str]) -> None:
+def test_selectors_filter_objects(selector: dict[str, str], expected: list[str]) -> None:
     assert names(api_at(1000)[1].get(PODS, params=selector).json()) == expected
 
 
 @pytest.mark.parametrize("selector", [{"fieldSelector": "spec.colour=red"}, {"labelSelector": "a=="
                                                                              "b,,=c"}])  # fmt: skip
-def test_a_selector_that_means_nothing_is_refused(selector: dict[str, str]) -> None:
+def test_an_invalid_selector_is_refused(selector: dict[str, str]) -> None:
     assert api_at(1000)[1].get(PODS, params=selector).status_code == 400
 
 
 # --- pages ---------------------------------------------------------------------------------------
 
 
-def test_pages_together_are_the_list_of_the_first_ones_version() -> None:
+def test_all_pages_have_the_version_of_the_first() -> None:
     clock = driven(epoch(MIDNIGHT))
     late = pod("p-99", created=30, cards=())
     cluster = many_pods()
@@ -119,28 +119,28 @@ def test_pages_together_are_the_list_of_the_first_ones_version() -> None:
     assert names(client.get(PODS).json())[-1] == "p-99"
 
 
-def test_the_token_of_a_page_carries_its_version_and_expires() -> None:
+def test_the_token_of_a_page_has_its_version_and_expires() -> None:
     clock = driven(epoch(MIDNIGHT))
     _, client = api_at(0, many_pods(), clock=clock)
     more = client.get(PODS, params={"limit": 4}).json()["metadata"]["continue"]
     clock.advance(301)
-    clock.advance(1)  # what was current one step ago is kept; nobody could ask in between
+    clock.advance(1)  # the version before the last step is kept; no query could be between them
     gone = client.get(PODS, params={"limit": 4, "continue": more})
     assert gone.status_code == 410
     status = gone.json()
     assert (status["reason"], status["kind"]) == ("Expired", "Status")
     assert "too old to display a consistent list" in status["message"]
-    # The answer itself has a token with which the rest, inconsistent, may be read.
+    # The response has a token to read the remaining, inconsistent pages.
     rest = client.get(PODS, params={"continue": status["metadata"]["continue"]}).json()
     assert len(rest["items"]) == 6
 
 
 @pytest.mark.parametrize("token", ["nonsense", "e30", "%%%"])
-def test_a_token_that_is_none_is_refused(token: str) -> None:
+def test_an_invalid_token_is_refused(token: str) -> None:
     assert api_at(0)[1].get(PODS, params={"continue": token}).status_code == 400
 
 
-def test_a_list_of_an_exact_version_shows_the_past_and_refuses_what_is_compacted() -> None:
+def test_a_list_of_an_exact_version_is_of_the_past_until_it_is_compacted() -> None:
     api, client = api_at(1700)
     exact = {"resourceVersionMatch": "Exact"}
     past = api.view.version(MIDNIGHT + 1599)
@@ -150,7 +150,7 @@ def test_a_list_of_an_exact_version_shows_the_past_and_refuses_what_is_compacted
     assert client.get(PODS, params={"resourceVersion": old} | exact).status_code == 410
 
 
-def test_a_version_from_the_future_is_a_timeout_that_says_so() -> None:
+def test_a_version_from_the_future_is_a_timeout_with_its_reason() -> None:
     refused = api_at(1000)[1].get(PODS, params={"resourceVersion": 10**9})
     assert refused.status_code == 504
     assert refused.json()["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
@@ -160,7 +160,7 @@ def test_a_version_from_the_future_is_a_timeout_that_says_so() -> None:
 
 
 class Watching:
-    """One watch in a thread; what it was told, line by line."""
+    """One watch in a thread, with its events line by line."""
 
     def __init__(self, url: str, params: dict[str, Any]) -> None:
         self.told: list[dict[str, Any]] = []
@@ -181,7 +181,7 @@ class Watching:
         self.over.set()
 
     def until(self, version: int) -> list[tuple[str, str]]:
-        """(type, name) of what was told until a bookmark of this version, and forget it."""
+        """Return and forget (type, name) of the events up to a bookmark of this version."""
         with self._heard:
             assert self._heard.wait_for(lambda: self._marked(version), 10), self.told
             told, self.told = self.told, []
@@ -209,7 +209,7 @@ def served(cluster: Cluster, start: int, *faults: Fault, **options: Any) -> Iter
 MARKED = {"allowWatchBookmarks": "true"}
 
 
-def test_a_watch_tells_every_change_and_a_bookmark_after_every_step() -> None:
+def test_a_watch_sends_every_change_and_a_bookmark_after_every_step() -> None:
     with served(quiet_cluster(), 890) as (api, clock, url):
         version = api.view.version(MIDNIGHT + 890)
         watching = Watching(url + PODS, {"resourceVersion": version} | MARKED)
@@ -227,7 +227,7 @@ def test_a_watch_tells_every_change_and_a_bookmark_after_every_step() -> None:
         assert watching.until(api.view.version(MIDNIGHT + 930)) == [("BOOKMARK", "")]
 
 
-def test_advancing_returns_when_every_watch_was_told() -> None:
+def test_advance_returns_after_every_watch_was_sent() -> None:
     with served(quiet_cluster(), 0) as (api, clock, url):
         version = api.view.version(MIDNIGHT)
         watches = [Watching(url + PODS, {"resourceVersion": version} | MARKED) for _ in range(5)]
@@ -240,7 +240,7 @@ def test_advancing_returns_when_every_watch_was_told() -> None:
             assert told.count(("BOOKMARK", "")) == 30
 
 
-def test_a_step_that_comes_before_a_watch_has_noted_the_last_one_is_told_once() -> None:
+def test_a_step_during_the_registration_of_a_watch_is_sent_once() -> None:
     with served(quiet_cluster(), 0) as (api, clock, url):
         noted = api.hub.told
         driving = threading.Thread(target=clock.advance, args=(60,))
@@ -263,7 +263,7 @@ def test_a_step_that_comes_before_a_watch_has_noted_the_last_one_is_told_once() 
         assert told == [("BOOKMARK", "")] * 3
 
 
-def test_a_streaming_list_ends_with_a_bookmark_that_says_so() -> None:
+def test_a_streaming_list_ends_with_a_marked_bookmark() -> None:
     with served(quiet_cluster(), 1000) as (api, _, url):
         params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         version = api.view.version(MIDNIGHT + 1000)
@@ -319,7 +319,7 @@ def test_a_selector_makes_entering_an_addition_and_leaving_a_deletion() -> None:
         assert told == [("ADDED", "short"), ("DELETED", "short"), ("BOOKMARK", "")]
 
 
-def test_without_bookmarks_asked_for_there_are_none() -> None:
+def test_bookmarks_are_sent_only_on_request() -> None:
     with served(quiet_cluster(), 890) as (api, clock, url):
         version = api.view.version(MIDNIGHT + 890)
         watching = Watching(url + PODS, {"resourceVersion": version, "timeoutSeconds": 100})
@@ -334,7 +334,7 @@ def test_without_bookmarks_asked_for_there_are_none() -> None:
 # --- who may, and what there is ------------------------------------------------------------------
 
 
-def test_a_review_says_what_may_be_read_and_a_fault_takes_it_away() -> None:
+def test_a_review_shows_read_rights_and_a_fault_removes_them() -> None:
     fault = Fault("f", "rbac_lost", "", MIDNIGHT, MIDNIGHT + HOUR, 1, {"resource": "pods"})
     api, client = api_at(100, None, fault)
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -379,9 +379,7 @@ def test_a_review_says_what_may_be_read_and_a_fault_takes_it_away() -> None:
         ({}, False),
     ],
 )
-def test_a_review_allows_what_is_served_and_nothing_else(
-    asked: dict[str, str], allowed: bool
-) -> None:
+def test_a_review_allows_only_served_resources(asked: dict[str, str], allowed: bool) -> None:
     _, client = api_at(100, None)
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = client.post(path, json={"spec": {"resourceAttributes": asked}})
@@ -390,7 +388,7 @@ def test_a_review_allows_what_is_served_and_nothing_else(
     assert client.post(path, json={"spec": {"resourceAttributes": ["pods"]}}).status_code == 400
 
 
-def test_a_token_is_asked_of_everything_but_the_health_checks() -> None:
+def test_every_path_but_health_checks_needs_a_token() -> None:
     _, client = api_at(0, token="open sesame")
     assert client.get("/healthz").text == "ok"
     assert client.get(PODS).status_code == 401
@@ -398,7 +396,7 @@ def test_a_token_is_asked_of_everything_but_the_health_checks() -> None:
     assert allowed.status_code == 200
 
 
-def test_the_table_of_contents() -> None:
+def test_discovery_lists_the_resources() -> None:
     _, client = api_at(0)
     assert client.get("/version").json()["gitVersion"] == f"v{KUBERNETES}"
     assert client.get("/api").json()["versions"] == ["v1"]
@@ -410,7 +408,7 @@ def test_the_table_of_contents() -> None:
     assert client.get("/apis/apps/v2").status_code == 404
 
 
-def test_events_tell_of_pods_for_an_hour() -> None:
+def test_events_of_pods_are_kept_for_an_hour() -> None:
     def told(seconds: int) -> list[tuple[str, str]]:
         items = api_at(seconds)[1].get("/api/v1/events").json()["items"]
         return sorted((e["involvedObject"]["name"], e["reason"]) for e in items)
@@ -428,7 +426,7 @@ def test_events_tell_of_pods_for_an_hour() -> None:
     assert told(3 * HOUR) == []
 
 
-def test_lost_events_are_lost_for_good_and_counted() -> None:
+def test_lost_events_are_never_sent_and_are_counted() -> None:
     wrong = Fault("e#0", "events_lost", "", MIDNIGHT, MIDNIGHT + HOUR, 7, {"share": "1/2"})
     api, client = api_at(1000, None, wrong)
     left = names(client.get("/api/v1/events").json())
@@ -443,7 +441,7 @@ def test_lost_events_are_lost_for_good_and_counted() -> None:
 
 
 def test_the_official_client_reads_it() -> None:
-    kubernetes = importlib.import_module("kubernetes")  # it has no types
+    kubernetes = importlib.import_module("kubernetes")  # it has no type annotations
     with served(quiet_cluster(), 1000) as (_, clock, url):
         configuration = kubernetes.client.Configuration(host=url)
         with kubernetes.client.ApiClient(configuration) as client:

@@ -1,6 +1,6 @@
-"""The documents of the fake API: as a real kubelet, scheduler and API server wrote them.
+"""Documents of the fake API equal those of a real kubelet, scheduler and API server.
 
-The forms are those of objects of a real kube-apiserver 1.34 with a real scheduler.
+Their fields are those of objects of a real kube-apiserver 1.34 with a real scheduler.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def told(life: PodLife) -> list[tuple[int, str, Document]]:
 
 
 def two_containers(**parts: object) -> PodLife:
-    """An init container, a sidecar and a main one that restarts once."""
+    """A pod with an init container, a sidecar and a main container that restarts once."""
     life = pod("multi", created=0, scheduled=5, started=30, ended=200, gone=300, on=node("node-b"))
     containers = (
         Container("prep", "init", {"nvidia.com/gpu": 2}, (_run(10, 20, 0),)),
@@ -61,7 +61,7 @@ def _run(started: int, ended: int, exit_code: int) -> Run:
     ("count", "text"),
     [(0, "0"), (8, "8"), (40, "40"), (999, "999"), (1000, "1k"), (1500, "1500"), (2_000_000, "2M")],
 )
-def test_a_quantity_is_written_as_the_api_server_writes_it_back(count: int, text: str) -> None:
+def test_a_quantity_has_the_format_of_the_api_server(count: int, text: str) -> None:
     assert quantity(count) == text
 
 
@@ -69,14 +69,14 @@ def test_a_quantity_is_written_as_the_api_server_writes_it_back(count: int, text
     ("count", "text"),
     [(0, "0"), (512, "512"), (1536, "1536"), (2048, "2Ki"), (512 * 2**30, "512Gi")],
 )
-def test_bytes_are_written_as_the_api_server_writes_them_back(count: int, text: str) -> None:
+def test_bytes_have_the_format_of_the_api_server(count: int, text: str) -> None:
     assert byte_quantity(count) == text
 
 
 # --- a life --------------------------------------------------------------------------------------
 
 
-def test_a_pod_goes_through_the_steps_that_an_api_server_shows() -> None:
+def test_a_pod_has_the_states_that_a_real_api_server_shows() -> None:
     life = pod("a", created=900, scheduled=905, started=920, ended=1520, gone=1600,
                on=node("node-b"))  # fmt: skip
     steps = told(life)
@@ -94,7 +94,7 @@ def test_a_pod_goes_through_the_steps_that_an_api_server_shows() -> None:
     assert "nodeName" not in bare["spec"]
 
 
-def test_a_pod_that_cannot_be_placed_says_so_and_has_no_node() -> None:
+def test_an_unschedulable_pod_has_a_condition_and_no_node() -> None:
     waiting = told(pod("a", created=0, cards=()))[-1][2]
     (condition,) = waiting["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == (
@@ -140,7 +140,7 @@ def test_an_ended_pod_is_completed_and_not_ready_and_keeps_its_requests() -> Non
     assert ended["spec"]["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "1"}
 
 
-def test_init_containers_run_before_sidecars_and_these_before_the_main_ones() -> None:
+def test_init_containers_run_before_sidecars_and_main_containers() -> None:
     states = {}
     for at, _, document in told(two_containers()):
         statuses = document["status"].get("initContainerStatuses", []) + document["status"].get(
@@ -156,7 +156,7 @@ def test_init_containers_run_before_sidecars_and_these_before_the_main_ones() ->
     assert states[201] == {"prep": "terminated", "side": "terminated", "main": "terminated"}
 
 
-def test_a_restart_counts_and_keeps_the_run_before_it() -> None:
+def test_a_restart_is_counted_and_keeps_the_previous_run() -> None:
     steps = {at: d["status"] for at, _, d in told(two_containers())}
     waiting = steps[90]["containerStatuses"][0]
     assert waiting["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -175,7 +175,7 @@ def test_a_sidecar_is_an_init_container_that_restarts_always() -> None:
     ]
 
 
-def test_a_deletion_is_announced_with_a_deadline_that_lies_in_the_future() -> None:
+def test_a_deletion_is_announced_with_a_deadline_in_the_future() -> None:
     life = pod("a", created=0, scheduled=5, started=20, ended=75, gone=76, on=node("node-b"))
     life = replace(life, deletion_requested_at=MIDNIGHT + 60)
     leaving = {at: d["metadata"] for at, _, d in told(life)}
@@ -184,7 +184,7 @@ def test_a_deletion_is_announced_with_a_deadline_that_lies_in_the_future() -> No
     assert leaving[60]["deletionGracePeriodSeconds"] == 30
 
 
-def test_an_evicted_pod_is_failed_with_containers_that_still_seem_to_run() -> None:
+def test_an_evicted_pod_failed_with_containers_that_seem_to_run() -> None:
     life = pod("a", created=0, scheduled=5, started=20, ended=75, on=node("node-b"), exit_code=137)
     phases = (*life.phases[:-1], PhaseChange(MIDNIGHT + 75, "Failed", "Evicted"))
     evicted = told(replace(life, phases=phases, end_reported=False))[-1][2]["status"]
@@ -203,7 +203,7 @@ def test_claims_are_named_in_the_spec_and_resolved_in_the_status() -> None:
     ]
 
 
-def test_a_claim_made_for_an_extended_resource_is_only_in_the_status() -> None:
+def test_a_claim_of_an_extended_resource_is_only_in_the_status() -> None:
     life = pod("a", created=0, scheduled=5, started=20, on=node("node-b"))
     claim = PodClaim("", "a-extended", "uid", extended_resource=True)
     claimed = told(replace(life, claims=(claim,)))[-1][2]
@@ -233,7 +233,7 @@ def changing_node() -> Cluster:
     return replace(quiet_cluster(), nodes=(replace(one, states=states),), pods=())
 
 
-def test_a_node_shows_its_roles_its_taints_and_when_it_was_last_ready() -> None:
+def test_a_node_shows_roles_taints_and_its_last_heartbeat() -> None:
     shown = {
         c.at - MIDNIGHT: c.object
         for c in ObjectHistory(changing_node()).changes
@@ -252,8 +252,8 @@ def test_a_node_shows_its_roles_its_taints_and_when_it_was_last_ready() -> None:
     assert shown[500]["status"]["allocatable"]["nvidia.com/gpu"] == "1"
 
 
-def test_a_name_is_free_again_before_it_is_taken_at_the_same_second() -> None:
-    """A StatefulSet's pod is deleted and made again: the old one goes first, with its last word."""
+def test_a_name_is_freed_before_it_is_used_in_the_same_second() -> None:
+    """A StatefulSet's pod is deleted and created again: the old pod's last event comes first."""
     old = pod("db-0", created=0, scheduled=5, started=20, ended=60, gone=60, on=node("node-b"))
     new = replace(pod("db-0", created=60, scheduled=61, on=node("node-b")), uid="new")
     at_sixty = [
@@ -264,7 +264,7 @@ def test_a_name_is_free_again_before_it_is_taken_at_the_same_second() -> None:
     assert at_sixty[:3] == [(old.uid, "MODIFIED"), (old.uid, "DELETED"), ("new", "ADDED")]
 
 
-def test_a_pod_that_is_deleted_when_it_is_made_is_added_first() -> None:
+def test_a_pod_deleted_at_its_creation_is_added_first() -> None:
     brief = pod("brief", created=10, gone=10, cards=())
     verbs = [verb for _, verb, _ in told(brief)]
     assert verbs[0] == "ADDED"
@@ -282,7 +282,7 @@ def test_versions_grow_with_every_change_and_every_second() -> None:
         assert change.resource_version > history.resource_version_at(change.at - 1)
 
 
-def test_versions_of_objects_cover_their_lives_without_a_hole() -> None:
+def test_versions_of_objects_cover_their_lifetimes_without_a_gap() -> None:
     history = ObjectHistory(quiet_cluster())
     short = [v for v in history.versions("Pod") if v.change.name == "short"]
     assert short[0].from_at == MIDNIGHT + 900
@@ -295,7 +295,7 @@ def test_versions_of_objects_cover_their_lives_without_a_hole() -> None:
 # --- faults in what a kubelet writes -------------------------------------------------------------
 
 
-def test_a_kubelet_that_rewrites_starts_does_so_only_where_and_when_the_fault_says() -> None:
+def test_a_kubelet_rewrites_starts_only_during_its_fault() -> None:
     lives = [
         pod(name, created=0, scheduled=5, started=20, ended=end, on=node("node-b"))
         for name, end in (("a-1", 100), ("a-2", 5000), ("c-1", 100))
@@ -311,7 +311,7 @@ def test_a_kubelet_that_rewrites_starts_does_so_only_where_and_when_the_fault_sa
 # --- driving -------------------------------------------------------------------------------------
 
 
-def test_a_driven_clock_stops_where_only_the_telling_says_when() -> None:
+def test_a_driven_clock_stops_at_a_deletion_without_a_known_end() -> None:
     on = node("node-b")
     told_itself = pod("a", created=100, scheduled=105, started=120, ended=1520, gone=1600, on=on)
     vanished = replace(pod("b", created=200, scheduled=205, started=220, gone=2222, on=on), uid="b")
@@ -320,7 +320,7 @@ def test_a_driven_clock_stops_where_only_the_telling_says_when() -> None:
     assert [at - MIDNIGHT for at in found] == [1800, 2222, 3599, 3600]
 
 
-def test_a_driven_clock_stops_while_the_owner_of_a_pod_is_there() -> None:
+def test_a_driven_clock_stops_while_the_owner_of_a_pod_exists() -> None:
     short = pod("a", created=100, scheduled=105, started=120, ended=150, gone=160, on=node("n"))
     job = WorkloadLife(
         CLUSTER_ID, "team-a", "batch/v1", "Job", "a", "job-uid", MIDNIGHT + 90, MIDNIGHT + 170

@@ -1,4 +1,4 @@
-"""What is remembered of objects' texts is what their documents say."""
+"""Cached texts of objects equal their documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _changes(scenario: str) -> list[Change]:
 
 
 @pytest.mark.parametrize("scenario", ["every_way_to_share", "odd_names_and_labels"])
-def test_a_text_is_the_document_whoever_asks_and_however_often(scenario: str) -> None:
+def test_a_cached_text_equals_the_document_for_every_client(scenario: str) -> None:
     resources = {resource.kind: resource for resource in RESOURCES}
     texts, seen = Texts(), set()
     for change in _changes(scenario):
@@ -36,7 +36,7 @@ def test_a_text_is_the_document_whoever_asks_and_however_often(scenario: str) ->
     assert {"Pod", "Node", "Namespace", "Event"} <= seen
 
 
-def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     changes = _changes("one_cluster_quiet_day")[:200]
     largest = max(len(encoded(change.object)) for change in changes)
     monkeypatch.setattr(texts_module, "LARGEST_CACHE", 2 * largest)

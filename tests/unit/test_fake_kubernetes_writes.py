@@ -1,4 +1,4 @@
-"""Writes to the simulated Kubernetes API: pods and truth follow from the next second on."""
+"""Writes to the simulated Kubernetes API change pods and truth from the next second on."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Api:
         return found
 
     def after(self, seconds: int) -> list[str]:
-        """Names of the pods that are not ended, some seconds later."""
+        """Names of the pods that have not ended, some seconds later."""
         self.running.advance_to(self.running.clock.now() + timedelta(seconds=seconds))
         items = self.get("/api/v1/namespaces/team-a/pods")["items"]
         names = [pod["metadata"]["name"] for pod in items if pod["metadata"]["name"][0] != "t"]
@@ -77,7 +77,7 @@ def api() -> Iterator[Api]:
         yield Api(running)
 
 
-def test_a_scale_ends_pods_and_the_truth_follows(api: Api) -> None:
+def test_a_scale_ends_pods_and_the_truth_agrees(api: Api) -> None:
     assert api.after(60) == ["lab", "model", "model", "model"]
     before = api.get(f"{APPS}/deployments/model")
     identity = {name: before["metadata"][name] for name in ("uid", "resourceVersion")}
@@ -105,7 +105,7 @@ def test_the_same_scenario_written_from_the_start_has_the_same_truth(api: Api) -
         assert ledger(plain_rows(api.running.fleet), grain) == ledger(plain_rows(written), grain)
 
 
-def test_the_annotation_of_a_notebook_stops_its_pods_and_its_removal_starts_them(api: Api) -> None:
+def test_the_annotation_of_a_notebook_stops_and_restarts_its_pods(api: Api) -> None:
     path = "/apis/kubeflow.org/v1/namespaces/team-a/notebooks/lab"
     stopped = {"metadata": {"annotations": {"kubeflow-resource-stopped": "2026-10-05T01:00:00Z"}}}
     api.patch(path, stopped)
@@ -140,7 +140,7 @@ def test_events_and_role_bindings_are_kept_and_listed(api: Api) -> None:
     bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/team-a/rolebindings"
     binding = {"metadata": {"name": "b", "finalizers": ["x/y"]}, "roleRef": {"name": "r"}}
     assert api.http.post(bindings, json=binding).status_code == 201
-    api.patch(f"{APPS}/deployments/model", {"spec": {"replicas": 2}})  # is taken over
+    api.patch(f"{APPS}/deployments/model", {"spec": {"replicas": 2}})  # accepted
     assert api.http.delete(f"{bindings}/b").json()["metadata"]["deletionTimestamp"]
     assert len(api.get(bindings)["items"]) == 1
     api.patch(f"{bindings}/b", {"metadata": {"finalizers": None}})
@@ -148,7 +148,7 @@ def test_events_and_role_bindings_are_kept_and_listed(api: Api) -> None:
 
 
 class DrivingClock:
-    """Who waits drives the fleet there."""
+    """A clock whose waiters advance the fleet."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
@@ -195,7 +195,7 @@ def test_the_pruner_stops_and_restores_an_idle_workload(tmp_path: Path) -> None:
     assert recorded == ["idle", "noticed", "stopped", "gone", "restored"]
 
 
-def test_a_clock_that_stands_accepts_no_change() -> None:
+def test_a_fixed_clock_accepts_no_change() -> None:
     clock = VirtualClock(START + timedelta(hours=1), "fixed")
     with serve(read_scenario(SCENARIO, "test", None), clock) as running:
         assert instant(running.fleet.started_at) == START

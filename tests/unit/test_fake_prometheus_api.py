@@ -17,7 +17,7 @@ def quiet() -> Thanos:
     return thanos(quiet_fleet())
 
 
-def test_get_and_post_answer_the_same_and_the_form_comes_first(quiet: Thanos) -> None:
+def test_get_and_post_are_equal_and_the_form_takes_precedence(quiet: Thanos) -> None:
     asked = {"query": "up", "time": str(MIDNIGHT + HOUR)}
     got = quiet.http.get("/api/v1/query", params=asked)
     posted = quiet.http.post("/api/v1/query", data=asked)
@@ -27,7 +27,7 @@ def test_get_and_post_answer_the_same_and_the_form_comes_first(quiet: Thanos) ->
     assert both.content == posted.content
 
 
-def test_an_answer_is_written_as_a_server_writes_it(quiet: Thanos) -> None:
+def test_a_response_has_the_format_of_a_real_server(quiet: Thanos) -> None:
     answer = quiet.ask('kube_node_spec_unschedulable{node="node-a"}', HOUR, dedup="true")
     assert answer.headers["content-type"] == "application/json"
     assert answer.text == (
@@ -40,7 +40,7 @@ def test_an_answer_is_written_as_a_server_writes_it(quiet: Thanos) -> None:
     )
 
 
-def test_the_servers_clock_is_told(quiet: Thanos) -> None:
+def test_responses_have_the_time_of_the_servers_clock(quiet: Thanos) -> None:
     asked = quiet.http.post("/api/v1/query", data={"query": "time()", "time": f"{MIDNIGHT}.25"})
     assert asked.json()["data"] == {
         "resultType": "scalar",
@@ -57,17 +57,17 @@ def test_the_servers_clock_is_told(quiet: Thanos) -> None:
     }
 
 
-def test_the_server_says_of_itself_that_it_is_none(quiet: Thanos) -> None:
+def test_the_server_marks_itself_as_simulated(quiet: Thanos) -> None:
     assert quiet.http.get("/api/v1/status/buildinfo").json()["data"]["revision"] == "fake"
 
 
-def test_large_answers_are_zipped_when_asked_for(quiet: Thanos) -> None:
+def test_large_responses_are_compressed_on_request(quiet: Thanos) -> None:
     asked = {"query": '{__name__=~"kube_.*"}[1h]', "time": str(MIDNIGHT + HOUR)}
     plain = quiet.http.post("/api/v1/query", data=asked, headers={"accept-encoding": "identity"})
     zipped = quiet.http.post("/api/v1/query", data=asked, headers={"accept-encoding": "gzip"})
     assert "content-encoding" not in plain.headers
     assert zipped.headers["content-encoding"] == "gzip"
-    assert zipped.content == plain.content  # the client unzips
+    assert zipped.content == plain.content  # the client decompresses it
     assert int(zipped.headers["content-length"]) < len(plain.content) / 10
     assert len(gzip.compress(plain.content)) < len(plain.content)
 
@@ -138,7 +138,7 @@ def test_large_answers_are_zipped_when_asked_for(quiet: Thanos) -> None:
         ),
     ],
 )
-def test_what_cannot_be_answered_says_so(
+def test_an_invalid_query_is_answered_with_its_error(
     quiet: Thanos, path: str, asked: dict[str, str], status: int, kind: str, words: str
 ) -> None:
     answer = quiet.http.post(f"/api/v1/{path}", data=asked)
@@ -164,7 +164,7 @@ def test_replicas_are_two_series_or_one(quiet: Thanos) -> None:
     assert all("prometheus_replica" in each and "instance" not in each for each in labels)
 
 
-def test_a_matcher_on_a_replica_chooses_its_store(quiet: Thanos) -> None:
+def test_a_matcher_on_a_replica_selects_its_store(quiet: Thanos) -> None:
     one = 'kube_node_spec_unschedulable{node="node-a",prometheus_replica="prometheus-k8s-1"}'
     assert len(quiet.rows(one, HOUR)) == 1
     none = one.replace("k8s-1", "k8s-9")
@@ -174,7 +174,7 @@ def test_a_matcher_on_a_replica_chooses_its_store(quiet: Thanos) -> None:
     assert "prometheus_replica" not in united
 
 
-def test_labels_values_and_series_tell_what_there_is(quiet: Thanos) -> None:
+def test_labels_values_and_series_list_the_stored_series(quiet: Thanos) -> None:
     names = quiet.http.get("/api/v1/labels").json()["data"]
     assert {"__name__", "clusterID", "pod", "resource"} <= set(names)
     assert names == sorted(names)
@@ -194,7 +194,7 @@ def test_labels_values_and_series_tell_what_there_is(quiet: Thanos) -> None:
     assert found["namespace"] == "team-a"
 
 
-def test_the_server_says_what_it_is(quiet: Thanos) -> None:
+def test_the_server_shows_health_version_and_stores(quiet: Thanos) -> None:
     assert quiet.http.get("/-/ready").text == "OK"
     info = quiet.http.get("/api/v1/status/buildinfo").json()["data"]
     assert info["version"] == "0.37.2"
@@ -211,12 +211,12 @@ def test_the_server_says_what_it_is(quiet: Thanos) -> None:
     assert quiet.http.post("/api/v1/query_range", data=no_step).status_code == 200
 
 
-def test_nothing_of_the_future_is_shown() -> None:
+def test_samples_of_the_future_are_not_shown() -> None:
     early = thanos(quiet_fleet(), now=1000)
     query = 'kube_pod_info{pod="short"}'
     seen = early.samples(f"{query}[1h]", HOUR)
     assert 900 < min(at for at, _ in seen) <= max(at for at, _ in seen) <= 1000
-    assert early.samples(query, 1200)  # the newest one of the past, by look-back
+    assert early.samples(query, 1200)  # the newest sample before, by look-back
     assert early.samples(query, 1400) == []
     early.go_to(1500)
     later = early.samples(f"{query}[1h]", HOUR)
@@ -231,7 +231,7 @@ def test_a_query_that_would_load_too_much_is_an_error() -> None:
     assert "too many samples" in answer.json()["error"]
 
 
-def test_a_collected_cluster_has_one_sample_every_five_minutes_and_no_replica() -> None:
+def test_a_collected_cluster_has_a_sample_per_five_minutes_without_replica() -> None:
     collected = thanos(quiet_fleet(monitoring(collect_interval_seconds=300, staleness=False)))
     rows = collected.rows('kube_pod_info{pod="train-5d9c-abcde"}[1h]', 2 * HOUR)
     assert len(rows) == 1
@@ -243,8 +243,8 @@ def test_a_collected_cluster_has_one_sample_every_five_minutes_and_no_replica() 
     assert list(stores) == ["receive"]
 
 
-def test_an_ended_pod_stays_for_the_look_back_only_without_markers() -> None:
-    """`short` is gone at 1600; its last scrape is at most 30 s older."""
+def test_without_markers_an_ended_pod_stays_for_the_look_back() -> None:
+    """`short` is deleted at 1600; its last scrape is at most 30 s earlier."""
     query = 'kube_pod_info{pod="short"}'
     marked = thanos(quiet_fleet())
     assert marked.rows(query, 1590)
@@ -256,7 +256,7 @@ def test_an_ended_pod_stays_for_the_look_back_only_without_markers() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["", "empty_success", "store_vanishes"])
-def test_names_of_metrics_are_those_of_the_series_that_an_answer_has(trouble: str) -> None:
+def test_metric_names_are_those_of_the_returned_series(trouble: str) -> None:
     wrong = [fault(trouble, HOUR, 2 * HOUR, requests=0, warns_for=0)] if trouble else []
     shown = thanos(quiet_fleet(), *wrong, now=HOUR + 60)
     for selector in ('{__name__=~"DCGM_FI_.+|up"}', '{node="node-b"}', '{__name__!="",job="x"}'):

@@ -1,4 +1,4 @@
-"""Replicas made one as a querier does it, with the holes that it invents."""
+"""Deduplication of replicas as in a querier, with the gaps that it adds."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ def _gaps(one: list[int], other: list[int]) -> list[int]:
     return [later - before for before, later in itertools.pairwise(times)]
 
 
-def test_the_querier_takes_the_first_sample_and_then_stays_with_the_other_replica() -> None:
-    """By hand: 0 is the first one's; 15 s is nearer than 30 s and beyond the first penalty of 5 s;
-    from then on the first one may not come before twice the last distance."""
+def test_deduplication_takes_the_first_sample_then_the_other_replica() -> None:
+    """By hand: 0 is of the first replica; 15 s is nearer than 30 s and beyond the first penalty of
+    5 s; then the first replica may not follow before twice the last distance.
+    """
     one, other = list(range(0, 300_000, 30_000)), list(range(15_000, 300_000, 30_000))
     (united,) = deduplicated([_replica("a", one), _replica("b", other)], ["replica"])
     assert united.timestamps_ms == [0, *other]
     assert dict(united.labels) == {"__name__": "m"}
 
 
-def test_replicas_that_scrape_almost_together_are_one() -> None:
+def test_replicas_that_scrape_almost_at_once_are_one() -> None:
     one, other = list(range(0, 300_000, 30_000)), list(range(2_000, 300_000, 30_000))
     (united,) = deduplicated([_replica("a", one), _replica("b", other)], ["replica"])
     assert united.timestamps_ms == one
 
 
-def test_one_lost_scrape_is_a_hole_or_none_by_where_the_window_begins() -> None:
+def test_one_lost_scrape_is_a_gap_depending_on_the_window() -> None:
     """As measured with a real querier: 30 s apart, replicas 15 s apart, one loses one scrape."""
     end = 7_213_000
     one = [at for at in range(0, end, 30_000) if at != 6_000_000]
@@ -43,19 +44,20 @@ def test_one_lost_scrape_is_a_hole_or_none_by_where_the_window_begins() -> None:
     def largest(start: int) -> int:
         return max(_gaps([t for t in one if t >= start], [t for t in other if t >= start]))
 
-    # The window begins with a sample of the other one, so the first one is followed: a hole.
+    # The window starts with a sample of the second replica, so the first is used: a gap.
     assert largest(3_610_000) == 60_000
-    # It begins with a sample of the first one, so the other one is followed: none.
+    # It starts with a sample of the first replica, so the second is used: no gap.
     assert largest(3_600_000) == 30_000
-    # And no replica but the first ever lost anything.
+    # The second replica lost no sample.
     assert max(later - before for before, later in pairwise(other)) == 30_000
 
 
-def test_a_replica_that_ends_is_followed_by_the_other() -> None:
+def test_a_replica_that_ends_is_replaced_by_the_other() -> None:
     one, other = list(range(0, 300_000, 30_000)), list(range(15_000, 150_000, 30_000))
     (united,) = deduplicated([_replica("a", one), _replica("b", other)], ["replica"])
     assert united.timestamps_ms[-1] == one[-1]
-    # By hand: after the last 135 s the first one may not come before 195 s, and then has 210 s.
+    # By hand: after 135 s the first replica may not follow before 195 s; its next sample is at 210
+    # s.
     assert max(_gaps(one, other)) == 75_000
 
 
@@ -70,7 +72,7 @@ def test_values_of_the_chosen_samples_are_kept() -> None:
     ]
 
 
-def test_series_that_differ_otherwise_stay_apart() -> None:
+def test_series_with_other_different_labels_stay_separate() -> None:
     found = [
         RawSeries.of({"pod": "p", "r": "a"}, {0: 1.0}),
         RawSeries.of({"pod": "q", "r": "a"}, {0: 1.0}),

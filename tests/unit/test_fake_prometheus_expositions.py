@@ -1,4 +1,4 @@
-"""At every scrape the samples are what the exporter's page says at that moment."""
+"""At every scrape the samples equal the exporter's page at that time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Found = dict[tuple[tuple[str, str], ...], float]
 
 
 def _troubled() -> Fleet:
-    """The quiet cluster with a card that fails, and a node that is not ready for a while."""
+    """The quiet cluster with a failing card, and a node that is not ready for a while."""
     cluster = quiet_cluster()
     first, second = cluster.nodes
     card = first.cards[0]
@@ -41,7 +41,7 @@ def _troubled() -> Fleet:
         replace(start, from_at=MIDNIGHT + 3000),
     )
     nodes = (replace(first, incidents=incidents), replace(second, states=states))
-    # Two pods that differ in nothing but that one never got an address.
+    # Two pods that differ only in the address, which one of them never got.
     train, short, waits = cluster.pods
     twin = replace(short, name="twin", uid="twin", pod_ip="", holds=())
     pods = (train, short, twin, waits)
@@ -56,7 +56,7 @@ def _stories() -> Iterator[tuple[str, Fleet, list[int]]]:
 
 
 def _scraped(source: FleetSeries, job: str, instance: str, at_ms: int) -> Found:
-    """What replica 0 has of a target at exactly one time."""
+    """Samples of a target in replica 0 at exactly one time."""
     matchers = (
         Matcher("job", "=", job),
         Matcher("prometheus_replica", "=", "prometheus-k8s-0"),
@@ -80,7 +80,7 @@ def _told(pages: Expositions, path: str, at_ms: int) -> Found:
 
 
 @pytest.mark.parametrize(("story", "fleet", "times"), list(_stories()), ids=lambda p: str(p)[:9])
-def test_samples_are_what_the_pages_say(story: str, fleet: Fleet, times: list[int]) -> None:
+def test_samples_equal_the_pages(story: str, fleet: Fleet, times: list[int]) -> None:
     for cluster in fleet.clusters:
         history = ObjectHistory(cluster)
         source = FleetSeries(fleet, {cluster.cluster_id: history}, driven(epoch(fleet.ended_at)))
@@ -101,7 +101,7 @@ def test_samples_are_what_the_pages_say(story: str, fleet: Fleet, times: list[in
 
 
 def _own(source: FleetSeries, target: Target, name: str, at_ms: int) -> int:
-    """What the Prometheus says itself of a scrape."""
+    """Prometheus' own series about a scrape."""
     labels = dict(target.labels)
     matchers = (
         Matcher("__name__", "=", name),
@@ -109,13 +109,13 @@ def _own(source: FleetSeries, target: Target, name: str, at_ms: int) -> int:
         Matcher("instance", "=", labels["instance"]),
         Matcher("prometheus_replica", "=", "prometheus-k8s-0"),
     )
-    # A target that is not known any more is not scraped, and nothing is said about it.
+    # A removed target is not scraped and has no such series.
     found = [s.numbers[0] for s in source.select(matchers, at_ms, at_ms) if s.pieces]
     return int(found[0]) if found else 0
 
 
-def test_series_are_new_at_the_scrapes_at_which_a_prometheus_finds_them_new() -> None:
-    """Its memory of a target, walked scrape by scrape: a failed scrape forgets nothing."""
+def test_series_are_new_at_the_scrapes_that_prometheus_counts_as_new() -> None:
+    """Calculated scrape by scrape: a failed scrape does not forget the known series."""
     fleet = _troubled()
     cluster = fleet.clusters[0]
     history = ObjectHistory(cluster)
@@ -149,7 +149,7 @@ def _is_known(present: tuple[tuple[int, int | None], ...], at_ms: int) -> bool:
     return any(low <= at_ms and (high is None or at_ms < high) for low, high in present)
 
 
-def test_the_pages_are_served_under_their_paths_and_not_while_the_exporter_is_away() -> None:
+def test_pages_are_served_under_their_paths_while_the_exporter_is_up() -> None:
     fleet = _troubled()
     cluster = fleet.clusters[0]
     clock = driven(epoch(MIDNIGHT + 60))
@@ -165,7 +165,7 @@ def test_the_pages_are_served_under_their_paths_and_not_while_the_exporter_is_aw
     assert http.get("/dcgm-exporter/node-b/metrics").status_code == 200
 
 
-def test_a_lost_card_says_nothing_and_an_ill_one_says_its_error() -> None:
+def test_a_lost_card_has_no_series_and_an_unhealthy_one_its_error() -> None:
     fleet = _troubled()
     cluster = fleet.clusters[0]
     pages = Expositions(cluster, ObjectHistory(cluster))
