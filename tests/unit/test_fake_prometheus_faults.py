@@ -1,4 +1,4 @@
-"""Every fault of samples and answers shows what it should, is counted, and harms nothing else."""
+"""Every fault of samples and responses has its effect, is counted, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHECKS: dict[str, Check] = {}
 
 
 def check(kind: str) -> Callable[[Check], Check]:
-    """Register what a kind of fault has to show; `with_it` makes a Thanos that has the fault."""
+    """Register the check of a kind of fault; `with_it` returns a Thanos that has the fault."""
 
     def register(function: Check) -> Check:
         CHECKS[kind] = function
@@ -42,12 +42,12 @@ def check(kind: str) -> Callable[[Check], Check]:
     return register
 
 
-def test_every_fault_of_the_catalogue_that_samples_show_is_checked_here() -> None:
+def test_every_fault_of_samples_in_the_catalogue_is_checked_here() -> None:
     assert set(CHECKS) == {kind for kind, entry in CATALOGUE.items() if entry.side == "samples"}
 
 
 @pytest.mark.parametrize("kind", sorted(k for k, e in CATALOGUE.items() if e.side == "samples"))
-def test_a_fault_shows_and_is_counted(kind: str) -> None:
+def test_a_fault_has_its_effect_and_is_counted(kind: str) -> None:
     made: list[tuple[Thanos, Fault]] = []
 
     def with_it(from_at: int, until_at: int, **parameters: object) -> Thanos:
@@ -82,7 +82,8 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     half = with_it(0, HOUR, share=Fraction(1, 2))
     rows = half.rows(f"{TRAIN}[1h]", HOUR)
     assert all(30 < len(row["samples"]) < 90 for row in rows)
-    # The same scrapes are lost in both replicas: between neighbours there is never half a step.
+    # The same scrapes are lost in both replicas, so neighbouring samples are never half a step
+    # apart.
     slots = [{int((MIDNIGHT + at) // 30) for at, _ in row["samples"]} for row in rows]
     assert len(slots[0] ^ slots[1]) <= 2
 
@@ -140,7 +141,7 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     ahead = with_it(600, 1200, seconds=90)
     row = ahead.rows('kube_pod_created{pod="short"}[1h]', HOUR)[0]["samples"]
     true = honest.rows('kube_pod_created{pod="short"}[1h]', HOUR)[0]["samples"]
-    # The pod was made at 900; the scrapes of before 1200 are written 90 s late.
+    # The pod was created at 900; scrapes before 1200 have timestamps 90 s late.
     assert row[0][0] == pytest.approx(true[0][0] + 90)
     times = [at for at, _ in row]
     assert times == sorted(set(times))
@@ -449,18 +450,19 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     gone = with_it(0, HOUR, resolution=300)
     running = 'kube_pod_status_phase{pod="short",phase="Running"}[1h]'
-    # Who says nothing asks for raw samples; who says 5m gets averages.
+    # A query without a resolution gets raw samples; one with 5m gets averages.
     for asked in ({}, {"max_source_resolution": "0s"}, {"max_source_resolution": "4m"}):
         assert gone.rows(running, HOUR, **asked) == []
     by_5m = {"max_source_resolution": "5m"}
     coarse = with_it(0, HOUR, resolution=300, whatever_is_asked=1)
     row = coarse.rows(running, HOUR)[1]["samples"]
     assert gone.rows(running, HOUR, **by_5m) == coarse.rows(running, HOUR)
-    # A window ends a millisecond before a multiple of five minutes, the last at the last scrape.
+    # A window ends a millisecond before a multiple of five minutes, the last one at the last
+    # scrape.
     assert [at for at, _ in row[:-1]] == [1199.999, 1499.999]
-    # `short` was there from 900 to 1600 and ran from 920 to 1520. This replica scrapes at 13 and 43
-    # seconds of the minute: it found it not yet running once of ten times, and then no more
-    # running twice of three times.
+    # `short` existed from 900 to 1600 and ran from 920 to 1520. This replica scrapes at 13 and 43
+    # seconds of the minute: one of its first ten scrapes found it not running yet, and two of its
+    # last three not running any more.
     assert [text for _, text in row] == ["0.9", "1", "0.3333333333333333"]
     peak = coarse.rows(f"max_over_time({running})", HOUR)
     assert peak[0]["samples"][0][1] == "1"
@@ -478,7 +480,7 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
 @check("engine_upgraded")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     later = with_it(HOUR, 2 * HOUR, now=HOUR + 30)
-    # A range that is as long as the way to its oldest sample has it, until the upgrade.
+    # A range up to its oldest sample includes that sample, until the upgrade.
     first = honest.samples(f"{TRAIN}[1h]", HOUR)[0][0]
     query = f"{TRAIN}[{round((HOUR - first) * 1000)}ms]"
     assert honest.samples(query, HOUR)[0][0] == first
@@ -536,7 +538,7 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     reset = with_it(HOUR, 2 * HOUR, now=HOUR + 60)
     answer = reset.ask("up[1h]", HOUR, headers=None)
-    # In process nothing checks the length; over a socket the connection ends early.
+    # In process the length is not checked; over a socket the connection ends early.
     assert int(answer.headers["content-length"]) > answer.num_bytes_downloaded
 
 
@@ -547,7 +549,7 @@ def _three(asked: Thanos) -> list[int]:
 # --- together ------------------------------------------------------------------------------------
 
 
-def test_with_a_clock_that_stands_a_request_is_made_when_it_asks_about() -> None:
+def test_with_a_fixed_clock_a_request_happens_at_the_time_of_its_query() -> None:
     wrong = fault("html_login", HOUR, 2 * HOUR, requests=0)
     shown = thanos(quiet_fleet(), wrong)
     api = fixed(epoch(MIDNIGHT + 24 * HOUR))
@@ -562,14 +564,14 @@ def test_with_a_clock_that_stands_a_request_is_made_when_it_asks_about() -> None
     assert [kind.startswith("text/html") for kind in types] == [False, True, False]
 
 
-def test_a_fault_of_another_cluster_does_nothing() -> None:
+def test_a_fault_does_not_affect_another_cluster() -> None:
     wrong = replace(fault("dropped_scrapes", 0, HOUR), cluster_id=OTHER_ID)
     lossless = thanos(quiet_fleet(), wrong)
     assert lossless.samples("up[1h]", HOUR) == thanos(quiet_fleet()).samples("up[1h]", HOUR)
     assert lossless.ledger.count("dropped_scrapes#0") == 0
 
 
-def test_several_faults_go_together() -> None:
+def test_several_faults_can_be_combined() -> None:
     both = thanos(
         quiet_fleet(monitoring(replicas=2)),
         fault("clock_skew", 0, HOUR, seconds=30),

@@ -1,4 +1,4 @@
-"""Samples written as OpenMetrics are the samples that are served."""
+"""Samples that are exported as OpenMetrics equal the served samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.served_samples import thanos
 from tests.small_fleets import HOUR, MIDNIGHT, quiet_fleet
 
 
-def test_files_are_days_and_hold_every_sample_of_the_time(tmp_path: Path) -> None:
+def test_one_file_per_day_has_every_sample_of_the_window(tmp_path: Path) -> None:
     source = thanos(quiet_fleet(), now=40 * HOUR).source
     seen: list[tuple[int, int, str]] = []
     start, end = MIDNIGHT + 22 * HOUR, MIDNIGHT + 26 * HOUR
@@ -37,7 +37,7 @@ def test_files_are_days_and_hold_every_sample_of_the_time(tmp_path: Path) -> Non
     assert written["up"] == 2 * 4 * 4 * 120  # replicas, targets, hours, scrapes
 
 
-def test_days_that_are_written_at_once_are_the_same_files(tmp_path: Path) -> None:
+def test_files_written_in_parallel_are_equal(tmp_path: Path) -> None:
     source = thanos(quiet_fleet(), now=60 * HOUR).source
     times = epoch(MIDNIGHT + 20 * HOUR), epoch(MIDNIGHT + 50 * HOUR)
     seen: list[tuple[int, int, str]] = []
@@ -52,7 +52,7 @@ def test_days_that_are_written_at_once_are_the_same_files(tmp_path: Path) -> Non
     assert [name for _, _, name in seen] == ["2026-10-01", "2026-10-02", "2026-10-03"]
 
 
-def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> None:
+def test_a_line_has_sorted_labels_a_value_and_milliseconds(tmp_path: Path) -> None:
     source = thanos(quiet_fleet()).source
     (file,) = write_openmetrics(source, epoch(MIDNIGHT), epoch(MIDNIGHT + 60), tmp_path)
     rows = [row for row in file.read_text().splitlines() if "kube_pod_created" in row]
@@ -67,7 +67,7 @@ def test_a_line_has_labels_in_order_a_value_and_milliseconds(tmp_path: Path) -> 
     assert MIDNIGHT <= float(at) < MIDNIGHT + 60
 
 
-def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
+def test_only_the_selected_samples_are_written(tmp_path: Path) -> None:
     source = thanos(quiet_fleet()).source
     times = epoch(MIDNIGHT), epoch(MIDNIGHT + 60)
     wanted = parse_selector('{__name__=~"up|kube_node_info",node!="node-a"}')
@@ -78,7 +78,7 @@ def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
 
 
 class OnTheHour:
-    """A series with a sample at every half hour, on the dot."""
+    """A series with samples exactly at every half hour."""
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
         first = MIDNIGHT * 1000

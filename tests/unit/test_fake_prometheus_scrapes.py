@@ -1,4 +1,4 @@
-"""When targets are scraped, and what becomes of exposed labels."""
+"""Times of scrapes, and conflicts of exposed labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ START = MIDNIGHT * 1000
 DAY = 86_400_000
 
 
-def test_an_interval_lies_between_two_scrapes_but_for_some_milliseconds() -> None:
+def test_scrapes_are_one_interval_apart_but_for_some_milliseconds() -> None:
     times = Schedule("a target", 30_000).times(START, START + DAY)
     assert len(times) in (2879, 2880, 2881)
     distances = [later - before for before, later in itertools.pairwise(times)]
@@ -22,7 +22,7 @@ def test_an_interval_lies_between_two_scrapes_but_for_some_milliseconds() -> Non
     assert 20 < len(late) < 150  # about one in forty
 
 
-def test_any_cut_of_a_day_has_the_same_scrapes() -> None:
+def test_a_day_has_the_same_scrapes_in_any_division() -> None:
     schedule = Schedule("a target", 30_000)
     whole = schedule.times(START, START + DAY)
     parts: list[int] = []
@@ -31,7 +31,7 @@ def test_any_cut_of_a_day_has_the_same_scrapes() -> None:
     assert parts == whole
 
 
-def test_targets_and_replicas_have_offsets_of_their_own() -> None:
+def test_every_target_and_replica_has_its_own_offset() -> None:
     offsets = {Schedule(f"target-{number}", 30_000).offset_ms for number in range(20)}
     assert len(offsets) == 20
 
@@ -46,14 +46,14 @@ def test_a_collector_takes_the_newest_sample_of_each_round_once() -> None:
     assert len(taken) in (11, 12)
     assert all(b - a == 300_000 for a, b in itertools.pairwise(taken))
     assert set(taken) <= set(times)
-    # Rounds are rounds, however they are asked about.
+    # Rounds do not depend on the window of the query.
     halves = [
         at
         for low, high in ((0, 1_234_567), (1_234_567, 3_600_000))
         for at in Collection("rounds", 300_000).taken(scraped, low, high)
     ]
     assert halves == taken
-    # A target that is scraped more rarely than it is collected is not told twice.
+    # A target with rarer scrapes than collections is not collected twice.
     rare = [at for at in times if at % 600_000 == 7_000 and at < 3_600_000]
 
     def scraped_rarely(from_ms: int, until_ms: int) -> list[int]:
@@ -63,14 +63,14 @@ def test_a_collector_takes_the_newest_sample_of_each_round_once() -> None:
     assert len(seldom) == len(set(seldom)) == len(rare)
 
 
-def test_a_sample_older_than_five_minutes_is_not_collected_any_more() -> None:
+def test_a_sample_older_than_five_minutes_is_not_collected() -> None:
     def scraped(from_ms: int, until_ms: int) -> list[int]:
         return [at for at in (10_000,) if from_ms <= at < until_ms]
 
     assert Collection("rounds", 60_000).taken(scraped, 0, 3_600_000) == [10_000]
 
 
-def test_blocks_are_hours_and_kept() -> None:
+def test_blocks_are_whole_hours_and_cached() -> None:
     made: list[tuple[int, int]] = []
 
     def block(from_ms: int, until_ms: int) -> TimeBlock:
@@ -98,7 +98,7 @@ def _target(honor_labels: bool) -> Target:
     )
 
 
-def test_without_honor_labels_exposed_ones_move_aside_and_empty_ones_vanish() -> None:
+def test_without_honor_labels_exposed_ones_are_renamed() -> None:
     exposed = [("pod", "train"), ("namespace", ""), ("gpu", "0"), ("exported_pod", "odd")]
     assert dict(_target(honor_labels=False).labelled("m", exposed)) == {
         "__name__": "m",
@@ -111,7 +111,7 @@ def test_without_honor_labels_exposed_ones_move_aside_and_empty_ones_vanish() ->
     }
 
 
-def test_with_honor_labels_exposed_ones_stay_and_an_empty_one_takes_the_target_s_away() -> None:
+def test_with_honor_labels_exposed_ones_stay_and_empty_ones_remove() -> None:
     exposed = [("pod", "train"), ("namespace", ""), ("gpu", "0")]
     assert dict(_target(honor_labels=True).labelled("m", exposed)) == {
         "__name__": "m",
@@ -121,7 +121,7 @@ def test_with_honor_labels_exposed_ones_stay_and_an_empty_one_takes_the_target_s
     }
 
 
-def test_kube_state_metrics_speaks_of_others_and_drops_its_own_pod() -> None:
+def test_kube_state_metrics_describes_other_pods_and_drops_its_own() -> None:
     target = next(t for t in targets_of(quiet_cluster()) if t.job == "kube-state-metrics")
     labels = dict(target.labelled("kube_pod_info", [("pod", "train"), ("namespace", "team-a")]))
     assert labels["pod"] == "train"

@@ -1,4 +1,4 @@
-"""Series that are kept in tables are the series that the slow way finds, text for text."""
+"""Cached series equal the series of the slow calculation, text for text."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _source(name: str) -> FleetSeries:
 @pytest.mark.parametrize(
     "name",
     [
-        "restarts_and_crash_loops",  # series that come and go, two replicas
+        "restarts_and_crash_loops",  # pods that start and end, two replicas
         "namespace_made_again",
         "same_name_another_pod",
-        "shorter_than_a_scrape",  # what one scrape met, and what none did
+        "shorter_than_a_scrape",  # one pod that a scrape met, and one that none met
         "odd_names_and_labels",
     ],
 )
-def test_any_window_of_a_table_is_what_its_series_say(name: str) -> None:
+def test_any_window_of_a_table_equals_its_series(name: str) -> None:
     source = _source(name)
     fleet, draw, rows_found = source.fleet, Random(name), 0
     for _ in range(40):
@@ -58,7 +58,7 @@ def test_any_window_of_a_table_is_what_its_series_say(name: str) -> None:
     assert rows_found > 1_000
 
 
-def test_what_varies_or_lies_in_several_clusters_has_no_table() -> None:
+def test_varying_series_and_those_of_several_clusters_have_no_table() -> None:
     source = _source("tenant_in_two_clusters")
     start, cluster = source.fleet.started_at * 1000, source.fleet.clusters[0].cluster_id
     window = start, start + HOUR_MS
@@ -68,7 +68,7 @@ def test_what_varies_or_lies_in_several_clusters_has_no_table() -> None:
         assert source.rows(parse_selector(f'{varying}{{clusterID="{cluster}"}}'), *window) is None
 
 
-def test_a_fault_that_changes_series_leaves_a_cluster_without_tables() -> None:
+def test_a_cluster_with_a_fault_of_series_has_no_tables() -> None:
     source = _source("exporter_outage")
     start, cluster = source.fleet.started_at * 1000, source.fleet.clusters[0].cluster_id
     asked = parse_selector(f'up{{clusterID="{cluster}"}}')
@@ -79,7 +79,7 @@ def test_a_fault_that_changes_series_leaves_a_cluster_without_tables() -> None:
 @pytest.mark.parametrize(
     "odd", ["plain-1.2_3/x", '"', "\\", "a\nb", "<&>", "100%", "%s", "ü\u2028", ""]
 )
-def test_labels_that_are_laid_out_are_written_as_any_others(odd: str) -> None:
+def test_precomputed_labels_equal_others(odd: str) -> None:
     layout = Layout(["pod", "__name__", "cluster"], {"cluster": "lost", "zone": f"z{odd}"})
     laid_out = LabelSet.laid_out(layout, [odd, "up", "alpha"])
     plain = LabelSet({"__name__": "up", "pod": odd, "cluster": "alpha", "zone": f"z{odd}"}.items())

@@ -1,4 +1,4 @@
-"""What people write about a fleet is read strictly, and everything wrong is said at once."""
+"""Scenario files are read strictly, and all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def problems(text: str) -> list[tuple[int, str]]:
     return [(problem.line, problem.seen) for problem in raised.value.problems]
 
 
-def test_all_problems_are_told_at_once_with_their_lines() -> None:
+def test_all_problems_are_reported_at_once_with_their_lines() -> None:
     text = """\
 name: bad
 from: 2026-10-01T00:00:00Z
@@ -60,7 +60,7 @@ clusters:
     ]
 
 
-def test_an_unknown_key_names_the_one_that_was_meant() -> None:
+def test_an_unknown_key_gets_a_suggestion() -> None:
     with pytest.raises(BadScenario, match="did you mean `nodes`"):
         loaded(SMALL.replace("nodes:", "noes:"))
 
@@ -90,7 +90,7 @@ def test_an_unknown_key_names_the_one_that_was_meant() -> None:
         ),
     ],
 )
-def test_hardware_that_cannot_be_is_refused(written: str, seen: str) -> None:
+def test_impossible_hardware_is_refused(written: str, seen: str) -> None:
     text = SMALL.replace("{name: n, product: Tesla-T4, cards: 1}", written)
     assert any(seen in problem for _, problem in problems(text))
 
@@ -120,12 +120,12 @@ def test_hardware_that_cannot_be_is_refused(written: str, seen: str) -> None:
         ),
     ],
 )
-def test_work_that_cannot_be_is_refused(written: str, seen: str) -> None:
+def test_impossible_workloads_are_refused(written: str, seen: str) -> None:
     text = SMALL + f"    workloads: [{written}]\n"
     assert any(seen in problem for _, problem in problems(text))
 
 
-def test_what_nobody_could_wait_for_is_refused() -> None:
+def test_scenarios_beyond_the_limits_are_refused() -> None:
     # From the first of October 2026 to that of October 9999: 7,973 years.
     assert problems(SMALL.replace("2026-10-02", "9999-10-01")) == [(1, "it lasts 2912078 days")]
     read_scenario(SMALL.replace("2026-10-02", "2036-10-01"), "mine.yaml", None)
@@ -134,7 +134,7 @@ def test_what_nobody_could_wait_for_is_refused() -> None:
     assert seen == f"about 3888000 pods come, and {MAXIMUM_PODS} can be played through"
 
 
-def test_faults_are_read_strictly_too() -> None:
+def test_faults_are_read_strictly() -> None:
     text = SMALL + (
         "faults:\n"
         "  - {fault: dropped_scrape}\n"
@@ -151,7 +151,7 @@ def test_faults_are_read_strictly_too() -> None:
     ]
 
 
-def test_faults_carry_their_defaults_their_seed_and_their_time() -> None:
+def test_faults_have_their_defaults_seed_and_time() -> None:
     text = SMALL + (
         "faults:\n"
         "  - {fault: dropped_scrapes, cluster: c, from: +1h, until: +2h, share: 20%, seed: 5}\n"
@@ -166,8 +166,8 @@ def test_faults_carry_their_defaults_their_seed_and_their_time() -> None:
 
 
 @pytest.mark.parametrize("before", ["name: ", "mig-strategy: mixed\nnodes: "])
-def test_nesting_that_would_kill_the_parser_is_refused_with_its_line(before: str) -> None:
-    """Of a scenario, and of the design document's own format."""
+def test_nesting_too_deep_for_the_parser_is_refused_with_its_line(before: str) -> None:
+    """In a scenario, and in the design document's format."""
     [(line, seen)] = problems(f"{before}{'[' * 100_000}")
     assert (line, seen) == (before.count("\n") + 1, f"more than {MAXIMUM_LEVELS} levels deep")
 
@@ -177,7 +177,7 @@ def test_syntax_errors_empty_files_and_bombs_are_refused() -> None:
     assert problems("") == [(0, "the file is empty")]
 
 
-def test_a_file_that_multiplies_itself_by_anchors_is_refused() -> None:
+def test_a_file_with_exponential_anchors_is_refused() -> None:
     many = ",".join(["*n"] * 999)
     clusters = ",".join(["*c"] * 999)
     text = (
@@ -188,7 +188,7 @@ def test_a_file_that_multiplies_itself_by_anchors_is_refused() -> None:
         loaded(text)
 
 
-def test_yaml_does_not_guess_what_a_scalar_is() -> None:
+def test_yaml_scalars_have_no_implicit_types() -> None:
     text = SMALL.replace("name: c", "name: no\n    kubernetes: 1.30")
     cluster = loaded(text).scenario.clusters[0]
     assert (cluster.name, cluster.kubernetes) == ("no", "1.30")
@@ -202,7 +202,7 @@ def test_durations(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "m5", "5 m", "-5m", "1.5h", "5m2h"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         parse_duration(text)
 
@@ -218,7 +218,7 @@ def test_shares_are_exact() -> None:
     assert parse_share("0.1") == parse_share("10%") == parse_share("1/10") == Fraction(1, 10)
 
 
-def test_spans_are_drawn_as_they_are_written() -> None:
+def test_durations_have_the_configured_distribution() -> None:
     draw = stream(1, "spans")
     assert {parse_span("40m").draw(draw) for _ in range(5)} == {2400}
     even = [parse_span("10s..20s").draw(draw) for _ in range(300)]
@@ -228,12 +228,12 @@ def test_spans_are_drawn_as_they_are_written() -> None:
     assert 2250 < exponential[499] < 2750
     lognormal = sorted(parse_span("30m~1.0").draw(draw) for _ in range(999))
     assert 1600 < lognormal[499] < 2000
-    # A tenth lies above median × e^1.2816 = 6484 s.
+    # A tenth is above median × e^1.2816 = 6484 s.
     assert 5400 < lognormal[899] < 7800
 
 
-def test_draws_are_what_their_hash_says() -> None:
-    """Worked out here once more from the definition: a change is a change of every fleet."""
+def test_random_values_follow_from_their_hash() -> None:
+    """Calculated from the definition again, because a change here would change every fleet."""
     digest = hashlib.sha256(hashlib.sha256(b"1:71:a").digest() + bytes(8)).digest()
     words = [int.from_bytes(digest[n : n + 8], "big") for n in (0, 8, 16, 24)]
     draw = stream(7, "a")
@@ -265,7 +265,7 @@ LITERAL = """\
 """
 
 
-def test_the_design_documents_notation_is_read_as_it_stands() -> None:
+def test_the_design_documents_notation_is_read_unchanged() -> None:
     load = parse_load(LITERAL).play(stream(1))
     assert load.steps == ((3600, 80), (3600, 0))
     assert load.repeat == 5
@@ -274,7 +274,7 @@ def test_the_design_documents_notation_is_read_as_it_stands() -> None:
 
 
 def bare(written: str) -> str:
-    """A scenario with the notation as it stands, without quotes and without `|`."""
+    """A scenario with the notation unchanged, without quotes and without `|`."""
     return SMALL + (
         "    workloads:\n"
         "      - name: w\n"
@@ -296,8 +296,8 @@ INDENTED = LITERAL.strip().replace("\n", "\n          ")
         "{{time: \"1h\" utilization: 80}, {time: '1h' utilization: 0} repeat: 5}",
     ],
 )
-def test_the_design_documents_notation_may_stand_bare(written: str) -> None:
-    """Also with its braces at the left edge; and what is wrong below it keeps its line."""
+def test_the_design_documents_notation_needs_no_quotes(written: str) -> None:
+    """Also with its braces at the left edge; problems below it keep their line."""
     text = bare(written)
     line = text.splitlines().index("        requests: {nvidia.com/gpus: one}") + 1
     assert problems(text) == [(line, "'one' is not a whole number")]
@@ -305,7 +305,7 @@ def test_the_design_documents_notation_may_stand_bare(written: str) -> None:
     assert cluster.workloads[0].utilisation == parse_load(LITERAL)
 
 
-def test_bare_notations_may_stand_beside_each_other() -> None:
+def test_unquoted_notations_may_follow_each_other() -> None:
     part = '{{time: "1h" utilization: %s} repeat: 1}'
     cards = ", ".join(f"{{card: {n}, utilisation: {part % n}}}" for n in range(2))
     text = SMALL + (
@@ -323,18 +323,18 @@ def test_bare_notations_may_stand_beside_each_other() -> None:
     "written",
     ['{ { time: "1h" utilization: 80 }', "{ { time: 1h utilization: 80 } } }"],
 )
-def test_a_notation_without_an_end_is_no_yaml(written: str) -> None:
+def test_an_unterminated_notation_is_no_yaml(written: str) -> None:
     [(_, seen)] = problems(bare(written))
     assert seen.startswith("not YAML")
 
 
-def test_comments_and_what_stands_in_them_stay_comments() -> None:
+def test_comments_stay_comments() -> None:
     text = SMALL + "# utilisation: { { time: 1h\n# utilisation: { {time: 1h utilization: 5} }\n"
     assert loaded(text).scenario == loaded(SMALL).scenario
 
 
-def test_other_phases_are_left_as_they_are() -> None:
-    """YAML's own notation, quoted or in a block, is not touched."""
+def test_other_phases_are_unchanged() -> None:
+    """YAML's own notation, quoted or in a block, is not changed."""
     for text in (
         "utilisation: {phases: [{time: 1h, utilisation: 80}], repeat: 5}",
         "utilisation: [{time: 1h, utilisation: 80}]",
@@ -368,12 +368,12 @@ def test_a_range_is_drawn_for_each_minute_and_includes_its_ends() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "101", "-5", "30-10", "{", "{a: 1}", "[]", "{repeat: 0}"])
-def test_what_is_no_utilisation(text: str) -> None:
+def test_invalid_utilisation_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         parse_load(text)
 
 
-def test_pieces_of_a_load_adjoin_and_add_up_to_its_integral() -> None:
+def test_steps_of_a_load_adjoin_and_add_up_to_its_integral() -> None:
     load = parse_load("[{time: 7m, utilisation: 90}, {time: 13m, utilisation: 10}]").play(stream(1))
     pieces = list(load.pieces(100, 5000))
     assert pieces[0][0] == 100
@@ -432,12 +432,12 @@ def test_an_unknown_name_lists_the_library() -> None:
         load_scenario("thick_line")
 
 
-def test_openb_without_its_files_says_where_to_get_them(tmp_path: Path) -> None:
+def test_openb_without_its_files_shows_where_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(DataNotHere, match="GPU_LEDGER_OPENB"):
         load_scenario("openb", data=tmp_path)
 
 
-def test_openb_without_a_folder_says_that_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openb_without_a_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPU_LEDGER_OPENB", raising=False)
     with pytest.raises(DataNotHere) as raised:
         load_scenario("openb")
@@ -445,7 +445,7 @@ def test_openb_without_a_folder_says_that_there_is_none(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", [n for n in library() if n != "openb"])
-def test_every_scenario_of_the_library_can_be_played(name: str) -> None:
+def test_every_scenario_of_the_library_can_be_simulated(name: str) -> None:
     read = load_scenario(name)
     assert read.scenario.name == name
     assert read.scenario.story.strip().endswith(".")
@@ -453,8 +453,10 @@ def test_every_scenario_of_the_library_can_be_played(name: str) -> None:
         check_invariants(cluster)
 
 
-def test_the_reference_is_the_one_that_the_schema_makes() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, and read what changed."""
+def test_the_reference_is_generated_from_the_schema() -> None:
+    """To rewrite the page after an intended change, run GPU_LEDGER_WRITE_GOLDEN=1 pytest on this
+    file and review the difference.
+    """
     page = Path(__file__).parents[2] / "docs" / "reference" / "scenario-file.md"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         page.write_text(scenario_page(), encoding="utf-8")
@@ -483,7 +485,7 @@ def test_the_reference_names_every_key_of_the_demo() -> None:
     assert sorted(key for key in keys if f"`{key}`" not in page) == ["fault"]
 
 
-def test_the_how_to_works_as_it_is_written() -> None:
+def test_the_how_to_works_as_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "a-fake-cluster-of-your-own.md"
     [fleet_part, faults_part] = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
     fleet = build_fleet(loaded(fleet_part + faults_part))
@@ -501,7 +503,7 @@ def test_the_how_to_works_as_it_is_written() -> None:
         ("{fault: dropped_scrapes, from: +2h, until: +1h}", "ends before it starts"),
     ],
 )
-def test_faults_that_cannot_be_are_refused(fault: str, seen: str) -> None:
+def test_impossible_faults_are_refused(fault: str, seen: str) -> None:
     assert [(line, seen in told) for line, told in problems(SMALL + f"faults:\n  - {fault}\n")] == [
         (8, True)
     ]

@@ -1,4 +1,4 @@
-"""All servers of one fleet over HTTP: driving, asking, taking a changed scenario over."""
+"""All servers of one fleet over HTTP: driving, querying, and replacing the scenario."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_one_clock_moves_thanos_and_kubernetes(running: Running) -> None:
     assert {name.split("-")[0] for name in running_pods} == {"serve", "train"}
 
 
-def test_every_server_dates_its_answers_by_the_fleet_s_clock(running: Running) -> None:
+def test_every_server_dates_its_responses_by_the_fleets_clock(running: Running) -> None:
     urls = [
         f"{running.thanos_url}/-/ready",
         f"{running.kubernetes_urls[EAST]}/version",
@@ -72,7 +72,7 @@ def test_every_server_dates_its_answers_by_the_fleet_s_clock(running: Running) -
 
 
 def test_time_does_not_go_back_over_http(running: Running) -> None:
-    advance(running, at("00:30:00"))  # refused too, if another test was further already
+    advance(running, at("00:30:00"))  # refused even if another test has advanced the clock already
     refused = advance(running, at("00:00:00"))
     assert refused.status_code == 409
     assert refused.json()["code"] == "FAKE-001"
@@ -80,7 +80,7 @@ def test_time_does_not_go_back_over_http(running: Running) -> None:
     assert httpx.post(f"{running.control_url}/-/clock", content=b"x").status_code == 400
 
 
-def test_a_watch_is_told_of_a_step_before_the_step_returns(running: Running) -> None:
+def test_a_watch_receives_a_step_before_the_step_returns(running: Running) -> None:
     base = running.kubernetes_urls[EAST]
     told: list[str] = []
     opened = threading.Event()
@@ -111,14 +111,14 @@ def test_a_watch_is_told_of_a_step_before_the_step_returns(running: Running) -> 
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
-    """The server has said it; our own thread may need a moment to read it."""
+    """Wait for a thread of this process to read the server's response."""
     deadline = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < deadline, "it was never told"
         time.sleep(0.01)
 
 
-def test_the_control_says_what_is_served(running: Running) -> None:
+def test_the_control_lists_its_servers(running: Running) -> None:
     shown = httpx.get(f"{running.control_url}/-/fleet").json()
     assert shown["name"] == "thin_line"
     assert [c["cluster_id"] for c in shown["clusters"]] == [EAST]
@@ -141,7 +141,7 @@ LATER = """\
 EARLIER = LATER.replace("from: +5h", "from: +10m")
 
 
-def test_a_changed_scenario_is_taken_over_whole_and_only_for_the_future() -> None:
+def test_a_changed_scenario_applies_whole_and_only_to_the_future() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as running:
         advance(running, at("02:00:00"))
@@ -152,7 +152,7 @@ def test_a_changed_scenario_is_taken_over_whole_and_only_for_the_future() -> Non
         broken = httpx.post(url, content="name: [", timeout=30)
         assert broken.status_code == 409
         assert broken.json()["code"] == "FAKE-002"
-        assert running.fleet is thin  # the old one goes on
+        assert running.fleet is thin  # the old one is still served
         taken = httpx.post(url, content=changed_thin_line(LATER), timeout=30)
         assert taken.json() == {"taken_over": "thin_line"}
         advance(running, at("05:05:00"))
@@ -168,7 +168,9 @@ def test_a_changed_scenario_is_taken_over_whole_and_only_for_the_future() -> Non
         ("story: |", "faults: [{fault: html_login, from: +1h}]\nstory: |", "html_login"),
     ],
 )
-def test_what_only_samples_show_may_not_change_either(old: str, new: str, seen: str) -> None:
+def test_effects_that_only_samples_show_may_not_change_either(
+    old: str, new: str, seen: str
+) -> None:
     text = library_text("thin_line")
     assert old in text
     thin = build_fleet(load_scenario("thin_line"))
@@ -178,7 +180,7 @@ def test_what_only_samples_show_may_not_change_either(old: str, new: str, seen: 
             running.take_over(lambda: read_scenario(text.replace(old, new), "x", None))
 
 
-def test_a_fault_that_is_still_to_come_may_be_added() -> None:
+def test_a_future_fault_may_be_added() -> None:
     text = library_text("thin_line")
     later = text.replace("story: |", "faults: [{fault: html_login, from: +3h}]\nstory: |")
     thin = build_fleet(load_scenario("thin_line"))
@@ -188,7 +190,7 @@ def test_a_fault_that_is_still_to_come_may_be_added() -> None:
         assert [fault.kind for fault in running.fleet.faults] == ["html_login"]
 
 
-def test_a_cluster_that_comes_or_goes_is_another_past() -> None:
+def test_adding_or_removing_a_cluster_changes_the_past() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     with (
         serve(thin, driven(start_of(thin))) as running,
@@ -197,7 +199,7 @@ def test_a_cluster_that_comes_or_goes_is_another_past() -> None:
         running.take_over(lambda: read_scenario(f"{HEAD}clusters: [{{name: other}}]\n", "x", None))
 
 
-def test_open_watches_end_when_a_scenario_is_taken_over() -> None:
+def test_open_watches_end_when_a_scenario_is_replaced() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     ended = threading.Event()
     with serve(thin, driven(start_of(thin))) as running:
@@ -218,7 +220,7 @@ def test_open_watches_end_when_a_scenario_is_taken_over() -> None:
         assert ended.wait(60)
 
 
-def test_the_next_ports_are_taken_in_order_and_a_taken_one_is_said() -> None:
+def test_ports_are_taken_in_order_and_a_used_one_is_named() -> None:
     small = fleet(f"{HEAD}clusters: [{{name: c}}]\n")
     with serve(small, fixed(datetime(2026, 10, 1, tzinfo=UTC))) as first:
         port = int(first.thanos_url.rsplit(":", 1)[1])
@@ -226,7 +228,7 @@ def test_the_next_ports_are_taken_in_order_and_a_taken_one_is_said() -> None:
             serve(small, fixed(datetime(2026, 10, 1, tzinfo=UTC)), port=port)
 
 
-def test_a_fault_that_never_fired_fails_its_test() -> None:
+def test_a_fault_that_never_occurred_fails_its_test() -> None:
     faults = fleet(f"{HEAD}clusters: [{{name: c}}]\nfaults: [{{fault: timeout}}]\n").faults
     ledger = FaultLedger()
     with pytest.raises(FaultNeverFired, match="timeout#0"):
@@ -239,7 +241,7 @@ def test_a_fault_that_never_fired_fails_its_test() -> None:
     assert ledger.counts() == {"timeout#0": KEPT_DETAILS + 5}
 
 
-def test_a_step_that_is_told_to_others_is_told_with_the_next_one() -> None:
+def test_a_step_without_watchers_is_sent_with_the_next_one() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as served:
         told: list[str] = []
@@ -257,7 +259,7 @@ def test_a_step_that_is_told_to_others_is_told_with_the_next_one() -> None:
 
 
 def watch_pods(running: Running, told: list[str]) -> None:
-    """Note the kind of every word of a watch that begins with the present."""
+    """Append the type of every event of a watch that starts at the present."""
     url = f"{running.kubernetes_urls[EAST]}/api/v1/pods"
     asked = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "0"}
     with httpx.stream("GET", url, params=asked, timeout=60) as answer:

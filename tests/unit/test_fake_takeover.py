@@ -1,7 +1,7 @@
-"""A changed scenario is taken over while it runs: what was told stays, and what is new begins now.
+"""A scenario is replaced while it runs: the past stays, and changes start now.
 
-Put here: what may change and what may not, of scenarios with times and of configurations without.
-Not here: the endpoint that takes a scenario (`test_fake_serve`).
+Put here: allowed and refused changes, of scenarios with times and of configurations without.
+Not here: the endpoint that accepts a scenario (`test_fake_serve`).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def served(text: str, now: int = NOW) -> Iterator[Running]:
 
 
 def samples(fleet: Running, metric: str, at: int) -> dict[str, str]:
-    """Card to value, as a Thanos says at an instant."""
+    """Card to value, of a query to Thanos at an instant."""
     asked = {"query": metric, "time": str(at)}
     answer = httpx.get(f"{fleet.thanos_url}/api/v1/query", params=asked).json()
     return {each["metric"]["UUID"]: each["value"][1] for each in answer["data"]["result"]}
 
 
 def objects(fleet: Running, path: str) -> dict[str, str]:
-    """Name to UID, as the API server lists them now."""
+    """Name to UID, of the API server's current list."""
     [url] = fleet.kubernetes_urls.values()
     items = httpx.get(f"{url}/api/v1/{path}").json()["items"]
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in items}
@@ -116,7 +116,7 @@ OTHER_PASTS = {
 
 
 @pytest.mark.parametrize("change", OTHER_PASTS)
-def test_a_scenario_that_says_something_else_of_the_past_is_refused(change: str) -> None:
+def test_a_scenario_with_another_past_is_refused(change: str) -> None:
     old, new, seen = OTHER_PASTS[change]
     assert old in TIMED
     with served(TIMED) as fleet:
@@ -139,7 +139,7 @@ FUTURES = {
     ),
     "other phases from now on": (
         "utilisation: 40",
-        # The pod began to run at 00:01: it is the same for two hours.
+        # The pod started at 00:01, so its first two hours are unchanged.
         "utilisation: {phases: [{time: 2h, utilisation: 40}, {time: 20h, utilisation: 90}]}",
     ),
     "an end": ("cards: [0]", "cards: [0]\n            ended: +3h"),
@@ -147,7 +147,7 @@ FUTURES = {
 
 
 @pytest.mark.parametrize("change", FUTURES)
-def test_what_is_still_to_come_may_change(change: str) -> None:
+def test_the_future_may_change(change: str) -> None:
     old, new = FUTURES[change]
     assert old in TIMED
     with served(TIMED) as fleet:
@@ -156,13 +156,13 @@ def test_what_is_still_to_come_may_change(change: str) -> None:
         assert samples(fleet, BUSY, NOW) == told == {"GPU-0": "40", "GPU-1": "0"}
 
 
-def test_a_pod_may_use_a_card_otherwise_from_a_second_on() -> None:
+def test_the_load_of_a_pod_may_change_at_a_second() -> None:
     old, new = FUTURES["another load later"]
     with served(TIMED.replace(old, new), T0 + 4 * HOUR) as fleet:
         assert samples(fleet, BUSY, T0 + 2 * HOUR)["GPU-0"] == "40"
         assert samples(fleet, BUSY, T0 + 4 * HOUR)["GPU-0"] == "90"
         assert samples(fleet, USED, T0 + 2 * HOUR)["GPU-0"] == "6000"
-        # Of what the driver leaves of 15,360 MiB, 80 %, as a pod uses unless it is said otherwise.
+        # 80 % of the 15,360 MiB less the driver's part, as a pod uses by default.
         assert samples(fleet, USED, T0 + 4 * HOUR)["GPU-0"] == str((15_360 - 192) * 8 // 10)
 
 
@@ -187,7 +187,7 @@ def idle(card: str) -> str:
 
 
 def design(strategy: str = "none", **nodes: str) -> str:
-    """A configuration as the design document writes it."""
+    """A configuration in the format of the design document."""
     entries = [NODE.format(name=name) + gpus for name, gpus in nodes.items()]
     return f"mig-strategy: {strategy}\nnodes:\n" + "".join(entries)
 
@@ -196,13 +196,13 @@ ONE = design(a=gpu("GPU-0") + idle("GPU-1"))
 
 
 def changed(fleet: Running, text: str) -> None:
-    """Taken over now, and an hour passes."""
+    """Replace the scenario now, and advance by an hour."""
     fleet.take_over(lambda: read(text))
     fleet.advance_to(epoch(fleet.clock.now_seconds() + HOUR))
     check_invariants(fleet.fleet.clusters[0])
 
 
-def test_another_use_begins_now_and_the_past_stays() -> None:
+def test_another_load_starts_now_and_the_past_stays() -> None:
     with served(ONE) as fleet:
         pods = objects(fleet, "pods")
         version = fleet.histories[fleet.fleet.clusters[0].cluster_id].resource_version_at(NOW)
@@ -212,12 +212,12 @@ def test_another_use_begins_now_and_the_past_stays() -> None:
             assert samples(fleet, USED, at)["GPU-0"] == "5000"
         assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "50", "GPU-1": "0"}
         assert samples(fleet, USED, NOW + HOUR)["GPU-0"] == "6000"
-        assert objects(fleet, "pods") == pods  # the same one, no other of that name
+        assert objects(fleet, "pods") == pods  # the same pod, not a new one of that name
         again = fleet.histories[fleet.fleet.clusters[0].cluster_id].resource_version_at(NOW)
         assert again == version
 
 
-def test_phases_begin_when_they_are_taken_over() -> None:
+def test_phases_start_when_they_are_accepted() -> None:
     with served(ONE) as fleet:
         phases = "\"{ {time: '30m' utilization: 80} {time: '30m' utilization: 20} repeat: 1 }\""
         changed(fleet, design(a=gpu("GPU-0", phases) + idle("GPU-1")))
@@ -227,7 +227,7 @@ def test_phases_begin_when_they_are_taken_over() -> None:
         assert samples(fleet, BUSY, NOW + 2 * HOUR)["GPU-0"] == "0"
 
 
-def test_nodes_and_pods_come_and_go() -> None:
+def test_nodes_and_pods_are_added_and_removed() -> None:
     with served(ONE) as fleet:
         other = design(
             a=gpu("GPU-0") + idle("GPU-1"), b=gpu("GPU-7", "70", pod="other", tenant="b")
@@ -257,7 +257,7 @@ def test_a_pod_on_another_card_is_another_pod() -> None:
         assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "0", "GPU-1": "30"}
 
 
-def test_a_watcher_goes_on_where_it_was() -> None:
+def test_a_watch_continues_at_its_version() -> None:
     with served(ONE) as fleet:
         [url] = fleet.kubernetes_urls.values()
         listed = httpx.get(f"{url}/api/v1/pods").json()
@@ -268,7 +268,7 @@ def test_a_watcher_goes_on_where_it_was() -> None:
         assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "new")
 
 
-def test_of_two_in_one_second_the_later_one_counts() -> None:
+def test_of_two_changes_in_one_second_the_later_one_counts() -> None:
     with served(ONE) as fleet:
         first = design(a=gpu("GPU-0", "20") + gpu("GPU-1", pod="new"), b=idle("GPU-7"))
         fleet.take_over(lambda: read(first))
@@ -276,7 +276,7 @@ def test_of_two_in_one_second_the_later_one_counts() -> None:
         assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "30", "GPU-1": "0"}
         assert set(objects(fleet, "pods")) == {"pod"}
         assert set(objects(fleet, "nodes")) == {"a"}
-        # What was taken away for the same second is there again.
+        # A card that was removed in the same second is back.
         fleet.take_over(lambda: read(design(b=idle("GPU-7"))))
         changed(fleet, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
         assert samples(fleet, BUSY, NOW + 2 * HOUR) == {"GPU-0": "30", "GPU-1": "0"}
@@ -300,7 +300,7 @@ def test_labels_change_and_cards_do_not() -> None:
             fleet.take_over(lambda: read(design("mixed", a=idle("GPU-0"))))
 
 
-def test_pools_of_the_operator_come_and_go_too() -> None:
+def test_pools_of_the_operator_are_added_and_removed() -> None:
     pools = "nodePools:\n  {}: {{gpuProduct: Tesla-T4, gpuCount: 2}}\n".format
     with served(pools("one")) as fleet:
         changed(fleet, pools("one") + "  two: {gpu: {profile: h100}}\n")
@@ -309,12 +309,12 @@ def test_pools_of_the_operator_come_and_go_too() -> None:
         assert len(samples(fleet, BUSY, NOW + HOUR)) == 2 + 8
 
 
-def test_with_a_clock_that_runs_what_is_new_begins_soon() -> None:
+def test_with_a_running_clock_changes_start_soon() -> None:
     with serve(read(ONE), running(epoch(T0), speed=60)) as fleet:
         fleet.take_over(lambda: read(design(a=gpu("GPU-0", "50") + idle("GPU-1"))))
         [pod] = fleet.fleet.clusters[0].pods
         [later] = pod.holds[0].later
-        # Two of the machine's seconds, while the fleet was played.
+        # Two of the machine's seconds, while the fleet was simulated.
         assert T0 < later.from_at - 60 <= T0 + 600
         assert later.from_at > fleet.clock.now_seconds()
 
@@ -328,7 +328,7 @@ def counted(fleet: Running) -> dict[str, float]:
     return {name: float(value) for name, value in (line.split() for line in lines)}
 
 
-def test_a_refused_scenario_is_seen_in_the_control_s_metrics() -> None:
+def test_a_refused_scenario_is_counted_in_the_controls_metrics() -> None:
     with served(TIMED) as fleet:
         assert list(counted(fleet).values()) == [1, 0, 0]
         url = f"{fleet.control_url}/-/scenario"
@@ -360,7 +360,7 @@ faults:
 )
 
 
-def test_counters_follow_the_scenario_and_nobody_counts_in_vain() -> None:
+def test_counters_belong_to_the_accepted_scenario() -> None:
     without = FAULTY[: FAULTY.index("  - {fault: evicted")]
     refused = FAULTY.replace("xid: 79", "xid: 48")
     with served(without) as fleet:
@@ -368,7 +368,7 @@ def test_counters_follow_the_scenario_and_nobody_counts_in_vain() -> None:
         with pytest.raises(PastWouldChange):
             fleet.take_over(lambda: read(refused))
         assert fleet.ledger.counts() == {}
-        # The fault is still to come, and the history in which it happens is already played.
+        # The fault is in the future, and the history in which it happens is already simulated.
         fleet.take_over(lambda: read(FAULTY))
         assert fleet.fleet.fired == {"evicted_without_end#0": 1}
         assert fleet.ledger.counts() == {"evicted_without_end#0": 1}
@@ -377,12 +377,12 @@ def test_counters_follow_the_scenario_and_nobody_counts_in_vain() -> None:
             ("start_rewritten#0", 0),
             ("evicted_without_end#0", 1),
         ]
-        # And taken away again, it has not happened.
+        # After its removal it has not happened.
         fleet.take_over(lambda: read(without))
         assert fleet.ledger.counts() == {}
 
 
-def test_the_clock_tells_one_fleet_however_many_were_taken_over() -> None:
+def test_the_clock_has_one_listener_after_many_replacements() -> None:
     with served(ONE) as fleet:
         listeners = len(fleet.clock._listeners)
         for busy in ("20", "30", "40"):

@@ -1,4 +1,4 @@
-"""Traces of real pods: what a row says is what the fleet does, or the row is refused."""
+"""Traces of real pods: every row is simulated exactly, or refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ east,b,p4,u4,,Tesla-T4,nvidia.com/gpu,2,1790812800,,,1790813600,Pending,,
 )
 
 
-def test_a_trace_is_a_scenario_of_its_own(tmp_path: Path) -> None:
+def test_a_trace_is_a_scenario(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
     fleet = build_fleet(load_scenario(path))
@@ -62,8 +62,8 @@ def test_a_scenario_may_name_a_trace(tmp_path: Path) -> None:
     assert {p.node_name for p in cluster.pods} == {"n1", "n2", ""}
 
 
-def test_every_card_that_the_ledger_knows_by_a_label_can_be_in_a_trace() -> None:
-    """Names of passed-through devices (`nvidia.com/…`) are resources, and no labels of a node."""
+def test_every_card_known_by_a_label_can_be_in_a_trace() -> None:
+    """Names of passed-through devices (`nvidia.com/…`) are resources, and not labels of a node."""
     shipped = ROOT / "dbt" / "seeds"
     with (shipped / "gpu_products.csv").open(encoding="utf-8") as file:
         known = [
@@ -102,7 +102,7 @@ def test_every_card_that_the_ledger_knows_by_a_label_can_be_in_a_trace() -> None
         ("east,a,p,u,,,nvidia.com/gpu,1,noon,2,3,4,Failed,,", "'noon' is not a time"),
     ],
 )
-def test_a_row_that_cannot_have_happened_is_refused_with_its_line(row: str, seen: str) -> None:
+def test_an_impossible_row_is_refused_with_its_line(row: str, seen: str) -> None:
     with pytest.raises(BadTrace, match=seen) as raised:
         parse_trace(HEADER + row + "\n", "t.csv")
     assert raised.value.where == "t.csv:2"
@@ -144,15 +144,15 @@ def row(
     owner: str = ",",
     cluster: str = "c",
 ) -> str:
-    """Bound ten seconds after it is made, begun ten seconds later; times count from midnight."""
+    """Bound ten seconds after creation, started ten seconds later; times count from midnight."""
     times = [T0 + created, T0 + created + 10, T0 + created + 20]
     end = "" if finished is None else T0 + finished
     fields = [cluster, "a", pod, uid, node, product, resource, count, *times, end, phase, owner]
     return ",".join(str(each) for each in fields)
 
 
-def test_without_uids_two_lives_of_one_name_are_two_pods() -> None:
-    """The first one's object would stay ten minutes; its name is needed after five."""
+def test_without_uids_two_lifetimes_of_one_name_are_two_pods() -> None:
+    """The first one's object would stay ten minutes; its name is used again after five."""
     lives = [(0, 100), (400, 500), (5000, 5100)]
     cluster = played(*(row(created=created, finished=end) for created, end in lives))
     assert [(p.created_at - T0, (p.gone_at or 0) - T0) for p in cluster.pods] == [
@@ -192,7 +192,7 @@ def test_rows_of_one_uid_that_disagree_are_refused(other: dict[str, Any], seen: 
     assert seen in told
 
 
-def test_a_resource_stands_once_for_a_pod() -> None:
+def test_a_resource_occurs_once_per_pod() -> None:
     assert refused(row(uid="u"), row(uid="u", count=3)) == (
         "t.csv:3",
         "a second line of nvidia.com/gpu for pod a/p (u)",
@@ -207,7 +207,7 @@ def test_a_resource_stands_once_for_a_pod() -> None:
         ({"created": 400, "finished": 500}, "ends at 2026-10-01T00:08:20Z"),
     ],
 )
-def test_a_name_is_one_pods_at_a_time(first: dict[str, Any], lasts: str) -> None:
+def test_a_name_belongs_to_one_pod_at_a_time(first: dict[str, Any], lasts: str) -> None:
     where, seen = refused(
         row(**{"uid": "u", **first}), row(uid="v", node="m", created=400, finished=500)
     )
@@ -236,7 +236,7 @@ def test_an_owner_of_pods_with_several_requests_is_one_object() -> None:
         ),
     ],
 )
-def test_what_a_scenario_and_its_trace_both_have_is_refused(
+def test_parts_in_both_a_scenario_and_its_trace_are_refused(
     tmp_path: Path, mine: str, seen: str
 ) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
@@ -253,7 +253,7 @@ def test_what_a_scenario_and_its_trace_both_have_is_refused(
 
 
 def test_fractions_of_seconds_are_rounded_outwards_with_a_warning(tmp_path: Path) -> None:
-    """A job log has them: the pod exists in every second that it touches."""
+    """Job logs have them: the pod exists in every second that it touches."""
     header = ",".join(COLUMNS)
     first = "c,a,p,u,,,nvidia.com/gpu,1,1790812800.9,1790812801.5,1790812802.25,1790812860.1"
     whole = "c,a,q,v,,,nvidia.com/gpu,1,1790812800.0,1790812801,2026-10-01T00:00:02.000Z,1790812860"
@@ -278,32 +278,32 @@ def test_fractions_of_seconds_are_rounded_outwards_with_a_warning(tmp_path: Path
         ("1e9", "created_at: '1e9' is not a time"),
     ],
 )
-def test_times_that_would_have_to_be_guessed_are_refused(written: str, seen: str) -> None:
+def test_ambiguous_times_are_refused(written: str, seen: str) -> None:
     line = f"c,a,p,u,,,nvidia.com/gpu,1,{written},,,,Pending,,"
     where, told = refused(line)
     assert where == "t.csv:2"
     assert told.startswith(seen)
 
 
-def test_a_fraction_of_nothing_is_a_whole_second() -> None:
-    """So do tables write whole numbers that have gaps among them."""
+def test_a_fraction_of_zero_is_a_whole_second() -> None:
+    """Programs write whole numbers in this way if a column has missing values."""
     cluster = played(f"c,a,p,u,,,nvidia.com/gpu,1,{T0}.0,,,,Pending,,")
     assert cluster.pods[0].created_at == T0
 
 
-def test_a_trace_that_nobody_could_wait_for_is_refused_with_both_its_ends() -> None:
+def test_a_trace_beyond_the_limits_is_refused_with_start_and_end() -> None:
     where, seen = refused(row(created=-T0, finished=-T0 + 50), row("q"))
     assert where == "t.csv:3"
     assert seen == "it lasts 20727 days: it begins with line 2"
 
 
-def test_the_time_of_a_trace_holds_every_time_in_it() -> None:
+def test_the_window_of_a_trace_contains_all_its_times() -> None:
     late = f"c,a,p,u,n,Tesla-T4,nvidia.com/gpu,1,{T0},{T0 + 7000},{T0 + 7200},,Running,,"
     cluster = played(late)
     assert cluster.pods[0].started_at == T0 + 7200
 
 
-def test_a_line_is_counted_as_an_editor_counts_it() -> None:
+def test_a_line_has_the_number_of_an_editor() -> None:
     quoted = row().replace(",a,", ',"a\nb",')
     with pytest.raises(BadTrace) as raised:
         parse_trace(HEADER + quoted + "\n" + row(count=-1) + "\n", "t.csv")
@@ -319,7 +319,7 @@ def test_a_line_is_counted_as_an_editor_counts_it() -> None:
         (row(node="", count=1025), "node traced-0-0 would need more than it can have: 1025 cards"),
     ],
 )
-def test_what_no_fleet_can_have_is_refused_with_its_line(line: str, seen: str) -> None:
+def test_an_impossible_value_is_refused_with_its_line(line: str, seen: str) -> None:
     assert refused(line) == ("t.csv:2", seen)
 
 
@@ -330,7 +330,7 @@ def offers(cluster: Cluster) -> dict[str, dict[str, int]]:
     return {n.name: {k: v for k, v in n.states[0].capacity.items() if v} for n in cluster.nodes}
 
 
-def test_a_node_is_cut_by_all_its_rows() -> None:
+def test_the_layout_of_a_node_follows_from_all_its_rows() -> None:
     """At once: nine of 1g.5gb, two of 3g.20gb and a whole card. 3g+3g, 7 x 1g, 2 x 1g, whole."""
     small = {"product": "", "resource": "nvidia.com/mig-1g.5gb"}
     half = {"product": "", "resource": "nvidia.com/mig-3g.20gb"}
@@ -349,7 +349,7 @@ def test_a_node_is_cut_by_all_its_rows() -> None:
     }
 
 
-def test_the_card_is_of_the_vendor_that_the_resource_names() -> None:
+def test_the_card_is_of_the_vendor_of_the_resource() -> None:
     cluster = played(
         row("p1", node="", product="", resource="amd.com/gpu", count=2),
         row("p2", node="x", product="", resource="amd.com/gpu", count=3),
@@ -388,11 +388,11 @@ def test_the_card_is_of_the_vendor_that_the_resource_names() -> None:
         ),
     ],
 )
-def test_a_node_that_cannot_be_made_up_is_refused(rows: list[str], line: int, seen: str) -> None:
+def test_a_node_without_a_possible_layout_is_refused(rows: list[str], line: int, seen: str) -> None:
     assert refused(*rows) == (f"t.csv:{line}", seen)
 
 
-def test_pods_of_several_resources_without_a_node_get_one_that_has_all() -> None:
+def test_pods_of_several_resources_get_a_node_with_all_of_them() -> None:
     parts = [
         row(f"p{n}", node="", product="", resource=f"nvidia.com/mig-{profile}", uid=f"u{n}")
         for n in range(3)

@@ -1,4 +1,4 @@
-"""The truth ledger against pencil and published figures; and that it imports nothing of ours."""
+"""The truth ledger, compared with hand calculations and published figures; its imports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A100_40 = (
 )
 
 
-def test_the_truth_imports_nothing_of_ours() -> None:
+def test_the_truth_imports_no_other_package_of_the_project() -> None:
     ours = {"domain", "clients", "warehouse", "ingestion", "quality", "billing", "orchestration"}
     for path in sorted((ROOT / "fake_gpu" / "truth").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -40,7 +40,7 @@ def test_the_truth_imports_nothing_of_ours() -> None:
                 assert not name.startswith("fake_gpu") or name.startswith("fake_gpu.truth")
 
 
-def test_the_thin_line_by_pencil() -> None:
+def test_the_thin_line_equals_a_hand_calculation() -> None:
     rows = plain_rows(build_fleet(load_scenario("thin_line")))
     held = {
         (row["pod_name"].rsplit("-", 1)[0] if row["workload_kind"] == "Job" else row["pod_name"]): (
@@ -54,7 +54,7 @@ def test_the_thin_line_by_pencil() -> None:
     assert held == {
         "train": (18, 6580, 2),  # 01:10:02, 01:10:20, 03:00:00; two cards
         "blink": (2, 11, 1),  # 03:20:01, :03, :14
-        "notebook-0": (15, 13_530, 1),  # 00:30:00, :15, 04:15:45; a restart between
+        "notebook-0": (15, 13_530, 1),  # 00:30:00, :15, 04:15:45; one restart
     }
     nodes = {
         (row["node_name"], row["hour_started_at"][11:13]): (
@@ -63,8 +63,8 @@ def test_the_thin_line_by_pencil() -> None:
         )
         for row in ledger(rows, "node-hours")
     }
-    # Serve has a card all the time, train two until 03:00:00, sweep one after another 1193 and
-    # 1521 seconds of a fourth: never five.
+    # Serve has a card all the time, train two until 03:00:00, sweep a fourth for 1193 and then 1521
+    # seconds: never five.
     assert nodes["gpu-a", "00"] == (1, 3600)
     assert nodes["gpu-a", "01"] == (3, 3600 + 2 * 2980)
     assert nodes["gpu-a", "02"] == (4, 3600 + 2 * 3600 + 1193 + 1521)
@@ -115,7 +115,7 @@ clusters:
     assert seconds == {"a": 15 * 60 + 10 * 60, "b": 600}
 
 
-def test_time_outside_the_window_counts_for_nothing() -> None:
+def test_time_outside_the_window_is_not_counted() -> None:
     body = """\
 name: t
 from: 2026-10-01T01:00:00Z
@@ -141,7 +141,7 @@ clusters:
     assert (hour["gpu_count_max"], hour["gpu_seconds"]) == (1, 600)
 
 
-def test_pods_that_share_one_claim_hold_a_part_each_while_they_are_together() -> None:
+def test_pods_that_share_one_claim_hold_equal_parts_at_a_time() -> None:
     body = """\
 name: t
 from: 2026-10-01T00:00:00Z
@@ -208,14 +208,14 @@ clusters:
         ({"3g.20gb": 1, "1g.5gb": 5}, 2),
     ],
 )
-def test_the_fewest_cards_that_a_capacity_allows(running: dict[str, int], expected: int) -> None:
+def test_the_fewest_cards_for_a_capacity(running: dict[str, int], expected: int) -> None:
     capacity = (("1g.5gb", 9), ("2g.10gb", 1), ("3g.20gb", 1))
     found = fewest_mig_cards(A100_40, capacity, tuple(sorted(running.items())), 2, 7)
     assert found == expected
 
 
-def test_two_halves_and_a_seventh_do_not_fit_one_card_although_seven_slices_do() -> None:
-    """The one multiset that counting slices gets wrong."""
+def test_two_3g_and_a_1g_do_not_fit_one_card() -> None:
+    """The one multiset for which counting slices is wrong."""
     assert not fits_one_card(A100_40, (("1g.5gb", 1), ("3g.20gb", 2)), 7)
     assert fits_one_card(A100_40, (("3g.20gb", 2),), 7)
 
@@ -238,7 +238,7 @@ def test_exactly_the_published_number_of_layouts_fits_a_card() -> None:
     assert placeable == 37
 
 
-def test_active_worker_nodes_are_ready_ones_with_the_role_cordoned_or_not() -> None:
+def test_active_worker_nodes_are_ready_with_the_role_cordoned_or_not() -> None:
     body = """\
 name: t
 from: 2026-10-01T00:00:00Z
@@ -260,7 +260,7 @@ clusters:
     ]
 
 
-def test_coverage_says_which_hours_faults_lie_over() -> None:
+def test_coverage_lists_the_hours_with_faults() -> None:
     body = """\
 name: t
 from: 2026-10-01T00:00:00Z
@@ -276,7 +276,7 @@ faults:
     assert rows[3]["faults"] == "timeout#0"
 
 
-def test_every_grain_is_known_and_no_other() -> None:
+def test_only_known_grains_are_accepted() -> None:
     rows = plain_rows(build_fleet(load_scenario("thin_line")))
     for grain in GRAINS:
         assert isinstance(ledger(rows, grain), list)
@@ -285,14 +285,14 @@ def test_every_grain_is_known_and_no_other() -> None:
 
 
 def openb() -> Path:
-    """The trace's files: a setting, or beside the repository."""
+    """The trace's files: from a setting, or next to the repository."""
     folder = Path(os.environ.get("GPU_LEDGER_OPENB") or ROOT.parent / "shared" / "data" / "openb")
     if not folder.is_dir() and not os.environ.get("CI"):
         pytest.skip(f"{folder} is missing: the trace is not part of the repository")
     return folder
 
 
-def test_the_openb_trace_comes_to_its_published_hours() -> None:
+def test_the_openb_trace_has_its_published_hours() -> None:
     fleet_ = build_fleet(load_scenario("openb", data=openb()))
     rows = ledger(plain_rows(fleet_), "allocations")
     seconds = sum(

@@ -10,7 +10,7 @@ from orchestration.fleet_clock import FleetClock
 
 
 class Clock(BaseHTTPRequestHandler):
-    """Always the same time; counts the connections over which it was read."""
+    """A clock with a fixed time that counts the connections of its readers."""
 
     protocol_version = "HTTP/1.1"
     connections = 0
@@ -27,10 +27,10 @@ class Clock(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: a test's output is for its failure."""
+        """Suppress the log, because the output of a test is for its failure."""
 
 
-def test_reading_the_clock_keeps_its_client_and_its_connection() -> None:
+def test_clock_reads_share_one_client_and_connection() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Clock)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     clock = FleetClock(f"http://127.0.0.1:{server.server_port}/-/clock")

@@ -1,10 +1,9 @@
-"""A disk that becomes full while a month is counted: a named error, and the facts of before.
+"""A disk that becomes full while a month is counted: a named error, and the previous facts stay.
 
-Put here: `gpu-ledger refresh` whose files may not grow beyond a size, from its start or from the
-switch on.
+Put here: `gpu-ledger refresh` with a limit on file sizes, from its start or from the switch on.
 Not here: single writes (`test_store`, `test_landing_crashes`, `test_warehouse_connection`).
 
-The operating system refuses a file that is too large as it refuses one on a full disk.
+The operating system refuses a file above the limit as it refuses one on a full disk.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def on_a_full_disk(*words, **named):
 setattr(sys.modules[module], name, on_a_full_disk)
 main(["refresh", "2026-10", "--home", sys.argv[3]])
 """
-"""The disk is full from one step of a refresh on."""
+"""Limit file sizes from one step of a refresh on."""
 
 
 def refreshed(home: Home, limit: int) -> subprocess.CompletedProcess[str]:
@@ -95,7 +94,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(home: Home) -> None:
     before = facts_of(home)
     size = (home.build / "2026-10.duckdb").stat().st_size
-    for limit in (20_000, size // 2):  # for the raw rows, and for the models
+    for limit in (20_000, size // 2):  # one for the raw rows, one for the models
         ran = refreshed(home, limit)
         assert ran.returncode == 3, f"{limit}: {ran.stdout}{ran.stderr}"
         assert "Traceback" not in ran.stderr, ran.stderr
@@ -107,13 +106,13 @@ def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(home: Home)
 
 
 def set_price(home: Home, price: str) -> None:
-    """Another price makes other facts of the same evidence."""
+    """Set another price, which gives other facts of the same evidence."""
     rates = table("rates", f",A100-80GB,whole,USD,{price},2026-01-01,,|,")
     (home.decisions / "rates.csv").write_text(rates["rates.csv"])
 
 
 def refreshed_on_a_disk_full_at(home: Home, step: str, limit: int) -> str:
-    """What the error says."""
+    """The error of a refresh with this limit from this step on."""
     command = [sys.executable, "-c", FULL_AT, step, str(limit), str(home.path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 3, f"{step}: {ran.stdout}{ran.stderr}"
@@ -122,16 +121,16 @@ def refreshed_on_a_disk_full_at(home: Home, step: str, limit: int) -> str:
     return ran.stderr
 
 
-def test_a_disk_that_becomes_full_at_the_switch_leaves_a_whole_warehouse(home: Home) -> None:
+def test_a_full_disk_at_the_switch_keeps_the_warehouse_valid(home: Home) -> None:
     before = facts_of(home)
     set_price(home, "2.50")
-    for limit in (0, 4_096):  # for the first, and for a later byte of what is committed
+    for limit in (0, 4_096):  # the first, and a later byte of the commit
         said = refreshed_on_a_disk_full_at(home, "warehouse.build:switch_in", limit)
         assert f"STORE-003 {home.warehouse_path}\n" in said
         assert "free space or repair access" in said
         assert facts_of(home) == before
         require_intact(home, "2026-10", deep=True)
-    # The facts are committed, and the note of them is not: readers refuse facts without a note.
+    # The facts are committed without their note: readers refuse facts without a note.
     said = refreshed_on_a_disk_full_at(home, "warehouse.switch:note", 0)
     assert f"STORE-003 {home.build}/switched.json\n" in said
     assert "free space or repair access" in said

@@ -27,7 +27,7 @@ def bounds(found: NodeCards) -> tuple[int, int]:
     [
         ({"nvidia.com/gpu": 8}, node(A100, count="8"), 8, 8, HowKnown.LABEL),
         ({"nvidia.com/gpu": 8}, node(A100), 8, 8, HowKnown.CAPACITY),
-        # an unhealthy card leaves the allocatable, not the capacity; a label that lags is outvoted
+        # an unhealthy card reduces allocatable and not capacity; an outdated label is overruled
         ({"nvidia.com/gpu": 8}, node(A100, count="4"), 8, 8, HowKnown.CAPACITY),
         # MIG, mixed: the label counts cards
         ({"nvidia.com/mig-1g.5gb": 14}, node(A100, count="8"), 8, 8, HowKnown.LABEL),
@@ -51,7 +51,7 @@ def bounds(found: NodeCards) -> tuple[int, int]:
         ),
         # cards that offer nothing, because they are being reconfigured
         ({"nvidia.com/gpu": 0}, node(A100, count="8", replicas="0"), 8, 8, HowKnown.LABEL),
-        # AMD: 64 for 8, and both kinds side by side
+        # AMD: 64 for 8, and both kinds together
         ({"amd.com/gpu": 64}, CPX, 8, 8, HowKnown.CAPACITY),
         ({"amd.com/spx_nps1": 5, "amd.com/cpx_nps1": 24}, MI300X, 8, 8, HowKnown.CAPACITY),
     ],
@@ -65,7 +65,7 @@ def test_the_cards_of_a_node(
     assert found.is_exact is (least == most)
 
 
-def test_cards_of_several_products_are_counted_apart() -> None:
+def test_cards_of_several_products_are_counted_separately() -> None:
     capacity = {"nvidia.com/gpu": 2, "nvidia.com/GA100_A30_PCIE": 3, "amd.com/gpu": 16}
     found = physical_cards(capacity, node("Tesla-T4", count="2") | CPX, CATALOGUE)
     assert {(c.gpu_class, c.least) for c in found.counts} == {
@@ -76,7 +76,7 @@ def test_cards_of_several_products_are_counted_apart() -> None:
     assert found.least == 7
 
 
-def test_what_cannot_be_classified_is_said_and_spoils_exactness() -> None:
+def test_an_unknown_product_is_reported_and_makes_the_count_inexact() -> None:
     found = physical_cards({"nvidia.com/gpu": 2, "nvidia.com/odd": 1}, node("Tesla-T4"), CATALOGUE)
     assert [resource for resource, _ in found.unclassified] == ["nvidia.com/odd"]
     assert not found.is_exact
@@ -84,6 +84,6 @@ def test_what_cannot_be_classified_is_said_and_spoils_exactness() -> None:
     assert physical_cards(monitoring, {}, CATALOGUE).unclassified == ()
 
 
-def test_damaged_numbers_are_survived() -> None:
+def test_damaged_numbers_are_ignored() -> None:
     capacity = {"nvidia.com/mig-1g.5gb": 10**15, "nvidia.com/gpu": -3}
     assert physical_cards(capacity, node(A100), CATALOGUE).least > 0

@@ -29,7 +29,7 @@ def node(product: str, **more: str) -> dict[str, str]:
 
 
 def mangled_labels(labels: dict[str, str]) -> dict[str, str]:
-    """As kube-state-metrics shows them, its conflicts included."""
+    """The labels as kube-state-metrics shows them, including its conflicts."""
     names = ["label_" + "".join(c if c.isalnum() else "_" for c in name).lower() for name in labels]
     shown = {}
     for index, (name, value) in enumerate(zip(names, labels.values(), strict=True)):
@@ -43,7 +43,9 @@ def ask(resource: str, labels: dict[str, str]) -> Classified:
 
 
 def device(resource: str, labels: dict[str, str]) -> DeviceKind:
-    """The answer, which must be the same however resource and labels are spelled."""
+    """The classification, after a check that it is equal for every spelling of resource
+    and labels.
+    """
     found = ask(resource, labels)
     assert isinstance(found, DeviceKind), found
     mangled = "".join(c if c.isalnum() or c == "_" else "_" for c in resource)
@@ -79,7 +81,7 @@ def test_a_mig_instance_under_the_mixed_strategy() -> None:
     assert (found.compute_share, found.memory_share) == (Fraction(3, 7), Fraction(4, 8))
 
 
-def test_under_the_single_strategy_the_product_says_what_a_gpu_is() -> None:
+def test_under_the_single_strategy_the_product_defines_a_gpu() -> None:
     labels = node(f"{A100}-MIG-1g.5gb", count="56", replicas="1") | {
         "nvidia.com/mig.strategy": "single"
     }
@@ -102,7 +104,7 @@ def test_replicas_of_a_card_hold_their_part_of_it() -> None:
     assert found.compute_share == found.memory_share == found.unit_share == Fraction(1, 4)
 
 
-def test_renamed_replicas_are_told_by_the_resource() -> None:
+def test_renamed_replicas_are_recognised_by_the_resource() -> None:
     found = device("nvidia.com/gpu.shared", node("Tesla-T4", count="1", replicas="10"))
     assert (found.kind, found.compute_share) == (Kind.REPLICA, Fraction(1, 10))
 
@@ -138,7 +140,7 @@ def test_media_extensions_are_spelled_with_a_dot() -> None:
     ("resource", "profile"),
     [("nvidia.com/mig-1g.24gb.me", "1g.24gb+me"), ("nvidia.com/mig-1g.24gb-me", "1g.24gb-me")],
 )
-def test_with_and_without_media_engines_are_told_apart_by_their_own_names(
+def test_profiles_with_and_without_media_engines_differ_by_name(
     resource: str, profile: str
 ) -> None:
     found = ask(resource, node(RTX))
@@ -146,7 +148,7 @@ def test_with_and_without_media_engines_are_told_apart_by_their_own_names(
     assert found.mig_profile == profile
 
 
-def test_mangled_they_are_ambiguous_unless_a_label_tells() -> None:
+def test_mangled_profiles_are_ambiguous_without_a_label() -> None:
     mangled = "nvidia_com_mig_1g_24gb_me"
     assert reason(mangled, mangled_labels(node(RTX))) is Reason.AMBIGUOUS
     for profile in ("1g.24gb.me", "1g.24gb-me"):
@@ -160,7 +162,7 @@ def test_mangled_they_are_ambiguous_unless_a_label_tells() -> None:
         assert by_key.mig_profile == found.mig_profile
 
 
-def test_a_node_that_offers_both_stays_ambiguous_in_metrics() -> None:
+def test_both_profiles_on_one_node_are_ambiguous_in_metrics() -> None:
     both = node(RTX) | {
         f"nvidia.com/mig-{profile}.product": f"{RTX}-MIG-{profile}"
         for profile in ("1g.24gb.me", "1g.24gb-me")
@@ -169,8 +171,8 @@ def test_a_node_that_offers_both_stays_ambiguous_in_metrics() -> None:
     assert reason("nvidia_com_mig_1g_24gb_me", both) is Reason.AMBIGUOUS
 
 
-def test_the_nodes_own_labels_are_never_mixed_up_by_mangling() -> None:
-    """One of two profiles that are mangled alike is shared, the other is not."""
+def test_the_nodes_own_labels_are_not_confused_by_mangling() -> None:
+    """One of two profiles with one mangled name is shared, the other is not."""
     labels = node(RTX, replicas="0") | {
         "nvidia.com/mig-1g.24gb.me.product": f"{RTX}-MIG-1g.24gb.me-SHARED",
         "nvidia.com/mig-1g.24gb.me.replicas": "2",
@@ -185,11 +187,11 @@ def test_the_nodes_own_labels_are_never_mixed_up_by_mangling() -> None:
     assert (alone.kind, alone.replicas) == (Kind.MIG, 1)
 
 
-def test_all_media_engines_are_another_profile_than_some() -> None:
+def test_profiles_with_all_and_some_media_engines_differ() -> None:
     assert device("nvidia.com/mig-1g.24gb.me.all", node(RTX)).mig_profile == "1g.24gb+me.all"
 
 
-def test_a_name_of_another_driver_is_priced_under_the_usual_one() -> None:
+def test_a_name_of_another_driver_has_the_price_of_the_usual_one() -> None:
     assert device("nvidia.com/mig-3g.95gb", node("NVIDIA-GB200")).mig_profile == "3g.93gb"
 
 
@@ -199,7 +201,7 @@ def test_one_name_is_another_share_on_another_card() -> None:
     assert (wide.memory_share, narrow.memory_share) == (Fraction(2, 8), Fraction(1, 8))
 
 
-def test_a_mig_resource_of_a_node_with_two_models_is_of_the_model_that_its_label_names() -> None:
+def test_a_label_selects_the_model_of_a_mig_resource() -> None:
     labels = node("Tesla-T4") | {"nvidia.com/mig-1g.6gb.product": "NVIDIA-A30-MIG-1g.6gb"}
     assert device("nvidia.com/mig-1g.6gb", labels).gpu_class == "A30-24GB"
 
@@ -222,7 +224,7 @@ def test_the_case_of_a_passthrough_name_is_kept() -> None:
     assert reason("nvidia.com/h100_sxm5_80gb", {}) is Reason.UNKNOWN_RESOURCE
 
 
-def test_a_quotas_name_is_the_resources_name() -> None:
+def test_a_quotas_name_equals_the_resources_name() -> None:
     found = ask("requests.nvidia.com/gpu", node(A100))
     assert isinstance(found, DeviceKind)
 
@@ -260,13 +262,13 @@ def test_a_quotas_name_is_the_resources_name() -> None:
         ("x" * 10_000, {}, Reason.UNKNOWN_RESOURCE),
     ],
 )
-def test_what_nobody_can_say_is_said_so(
+def test_an_unclassifiable_resource_has_a_reason(
     resource: str, labels: dict[str, str], expected: Reason
 ) -> None:
     assert reason(resource, labels) is expected
 
 
-def test_a_name_longer_than_any_is_not_even_taken_apart() -> None:
+def test_a_name_beyond_the_limit_is_not_parsed() -> None:
     found = ask("nvidia.com/mig-" + "1g.5gb" * 1000, node(A100))
     assert isinstance(found, Unclassified)
     assert "too long for a name" in found.explanation
@@ -311,5 +313,5 @@ def test_a_mig_resource_on_two_models_is_heterogeneous() -> None:
         ("example.com/migration", False),
     ],
 )
-def test_what_may_be_a_device_is_looked_at(resource: str, expected: bool) -> None:
+def test_possible_devices_are_recognised_by_name(resource: str, expected: bool) -> None:
     assert may_be_a_device(resource) is expected

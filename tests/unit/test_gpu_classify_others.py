@@ -52,7 +52,7 @@ def test_under_the_single_strategy_in_cpx_a_gpu_is_an_eighth_of_a_card() -> None
     assert found.compute_share == found.memory_share == Fraction(1, 8)
 
 
-def test_under_the_mixed_strategy_the_resource_says_it() -> None:
+def test_under_the_mixed_strategy_the_resource_names_the_partition() -> None:
     assert device("amd.com/cpx_nps4", MI300X) == device("amd_com_cpx_nps4", MI300X)
     assert device("amd.com/cpx_nps4", MI300X).compute_share == Fraction(1, 8)
     whole = device("amd.com/spx_nps1", MI300X)
@@ -76,7 +76,7 @@ def test_a_partition_is_its_part_of_the_dies_of_its_card(
     assert device(f"amd.com/{partition}", labels).share.compute == part
 
 
-def test_a_card_is_whole_when_a_label_or_its_compute_units_say_so() -> None:
+def test_a_label_or_the_compute_units_show_a_whole_card() -> None:
     assert device("amd.com/gpu", MI300X | SPX).kind is Kind.WHOLE
     assert device("amd.com/gpu", MI300X | {"amd.com/gpu.cu-count": "304"}).kind is Kind.WHOLE
     other_name = {"amd.com/compute-memory-partition": "spx_nps1"}
@@ -88,13 +88,13 @@ def test_a_card_that_cannot_be_partitioned_needs_no_such_label() -> None:
     assert device("amd.com/gpu", labels).gpu_class == "MI250X"
 
 
-def test_without_evidence_a_partitionable_card_is_not_taken_for_whole() -> None:
+def test_a_partitionable_card_is_not_whole_without_evidence() -> None:
     assert reason(ask("amd.com/gpu", MI300X)) is Reason.AMBIGUOUS
     parted = MI300X | {"amd.com/gpu.cu-count": "38"}
     assert reason(ask("amd.com/gpu", parted)) is Reason.CONTRADICTION
 
 
-def test_the_pci_device_id_stands_in_for_the_name() -> None:
+def test_the_pci_device_id_replaces_a_missing_name() -> None:
     for labels in (
         {"amd.com/gpu.device-id": "74a1"},
         {"beta.amd.com/gpu.device-id.74a1": "8"},
@@ -103,7 +103,7 @@ def test_the_pci_device_id_stands_in_for_the_name() -> None:
         assert device("amd.com/gpu", labels | SPX).gpu_class == "MI300X"
 
 
-def test_a_product_named_in_a_beta_labels_name_is_found_mangled_too() -> None:
+def test_a_product_in_a_beta_label_is_found_also_if_mangled() -> None:
     raw = {"beta.amd.com/gpu.product-name.AMD_Instinct_MI300X_OAM": "8"}
     mangled = {
         "label_beta_amd_com_gpu_product_name_amd_instinct_mi300_x_oam": "8",
@@ -139,7 +139,7 @@ def test_a_product_named_in_a_beta_labels_name_is_found_mangled_too() -> None:
         ),
     ],
 )
-def test_an_amd_resource_that_nobody_can_tell(
+def test_an_unclassifiable_amd_resource_has_a_reason(
     resource: str, labels: dict[str, str], expected: Reason
 ) -> None:
     assert reason(ask(resource, labels)) is expected
@@ -156,7 +156,7 @@ def test_intel_cards_by_product_label_or_pci_id() -> None:
     assert by_label.compute_share == 1
 
 
-def test_a_shared_intel_card_shows_in_the_nodes_capacity() -> None:
+def test_a_shared_intel_card_is_visible_in_the_nodes_capacity() -> None:
     labels = {"gpu.intel.com/product": "Flex_170", "gpu.intel.com/device.count": "2"}
     shared = classify(
         "gpu.intel.com/i915", labels, CATALOGUE, node_capacity={"gpu.intel.com/i915": 20}
@@ -196,7 +196,7 @@ def test_gaudi_cards_by_pci_id() -> None:
         ),
     ],
 )
-def test_an_intel_resource_that_nobody_can_tell(
+def test_an_unclassifiable_intel_resource_has_a_reason(
     resource: str, labels: dict[str, str], expected: Reason
 ) -> None:
     assert reason(ask(resource, labels)) is expected
@@ -205,7 +205,7 @@ def test_an_intel_resource_that_nobody_can_tell(
 # Claims
 
 
-def test_a_claimed_card_and_a_claimed_instance_by_their_names() -> None:
+def test_claimed_cards_and_instances_are_classified_by_name() -> None:
     card = device("gpu.nvidia.com/gpu-0", A100)
     piece = device("gpu.nvidia.com/gpu-3-mig-3g20gb-9-4", A100)
     assert (card.kind, card.is_claimed, card.compute_share) == (Kind.WHOLE, True, 1)
@@ -213,7 +213,7 @@ def test_a_claimed_card_and_a_claimed_instance_by_their_names() -> None:
     assert piece.compute_share == Fraction(3, 7)
 
 
-def test_the_profile_id_tells_with_from_without_media_engines() -> None:
+def test_the_profile_id_shows_whether_media_engines_are_included() -> None:
     labels = {"nvidia.com/gpu.product": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"}
     profiles = {
         name: device(f"gpu.nvidia.com/gpu-0-mig-{name}", labels).mig_profile
@@ -222,7 +222,7 @@ def test_the_profile_id_tells_with_from_without_media_engines() -> None:
     assert list(profiles.values()) == ["1g.24gb", "1g.24gb+me", "1g.24gb-me"]
 
 
-def test_attributes_are_read_before_names_and_labels() -> None:
+def test_attributes_take_precedence_over_names_and_labels() -> None:
     found = classify_claim(
         "gpu.nvidia.com",
         "gpu-0-mig-1g5gb-19-2",
@@ -248,7 +248,7 @@ def test_a_claimed_card_for_a_virtual_machine_is_passed_through() -> None:
     assert found.kind is Kind.PASSTHROUGH
 
 
-def test_a_card_whose_name_is_its_uuid() -> None:
+def test_a_card_may_have_its_uuid_as_its_name() -> None:
     name = "gpu-8fc73fbd-91f0-697e-57ef-fc978bd54af1"
     assert device(f"gpu.nvidia.com/{name}", A100).kind is Kind.WHOLE
 
@@ -294,7 +294,7 @@ def test_claimed_amd_and_intel_devices() -> None:
         ("nic.example.com", "nic-0", {}, {}, Reason.UNKNOWN_RESOURCE),
     ],
 )
-def test_a_claimed_device_that_nobody_can_tell(
+def test_an_unclassifiable_claimed_device_has_a_reason(
     driver: str, name: str, labels: dict[str, str], attributes: dict[str, str], expected: Reason
 ) -> None:
     assert reason(classify_claim(driver, name, labels, CATALOGUE, attributes)) is expected
@@ -312,10 +312,10 @@ MEMORY = {"memory": "40Gi"}
         ({"memory": "15Gi"}, {"memory": "40960Mi"}, "gpu.nvidia.com/gpu-0:3/8"),
         ({"gpu.nvidia.com/memory": "10737418240"}, MEMORY, "gpu.nvidia.com/gpu-0:1/4"),
         ({"memory": "40Gi"}, MEMORY, "gpu.nvidia.com/gpu-0"),
-        # Nothing of memory: those who hold it divide it.
+        # No memory of its own: its pods divide the memory.
         ({}, MEMORY, "gpu.nvidia.com/gpu-0"),
         ({"lanes": "2"}, MEMORY, "gpu.nvidia.com/gpu-0"),
-        # More than there is, of a device that no slice knows, and no quantities.
+        # More than the capacity, of a device without a slice, and invalid quantities.
         ({"memory": "41Gi"}, MEMORY, "gpu.nvidia.com/gpu-0:unknown"),
         ({"memory": "10Gi"}, {}, "gpu.nvidia.com/gpu-0:unknown"),
         ({"memory": "0"}, MEMORY, "gpu.nvidia.com/gpu-0:unknown"),
@@ -323,7 +323,7 @@ MEMORY = {"memory": "40Gi"}
         ({"memory": "much"}, {"memory": "0"}, "gpu.nvidia.com/gpu-0:unknown"),
     ],
 )
-def test_a_share_is_named_by_the_exact_part_of_the_devices_memory(
+def test_a_share_is_named_by_its_exact_part_of_the_devices_memory(
     consumed: dict[str, str], capacity: dict[str, str], expected: str
 ) -> None:
     assert claimed_resource("gpu.nvidia.com", "gpu-0", consumed, capacity) == expected
@@ -339,7 +339,7 @@ def test_a_share_weighs_its_part_under_every_policy() -> None:
 
 
 @pytest.mark.parametrize("part", ["unknown", "0/4", "", "1/0", "4", "1/4/2", "5/4"])
-def test_a_share_of_no_known_size_is_not_classified(part: str) -> None:
+def test_a_share_of_unknown_size_is_not_classified(part: str) -> None:
     found = classify(f"gpu.nvidia.com/gpu-0:{part}", A100, CATALOGUE)
     assert isinstance(found, Unclassified)
     assert "whose memory no ResourceSlice states" in found.explanation

@@ -1,4 +1,4 @@
-"""A name that a metric mangled is shown as pods ask for it, unless it can mean two."""
+"""A mangled resource name is shown as pods request it, unless it is ambiguous."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CATALOGUE = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles")
         ("habana_ai_gaudi", "habana.ai/gaudi"),
     ],
 )
-def test_a_metrics_spelling_is_shown_as_pods_write_it(seen: str, requested: str) -> None:
+def test_a_mangled_name_is_shown_as_pods_request_it(seen: str, requested: str) -> None:
     assert RequestedNames(CATALOGUE).of(seen) == requested
     assert RequestedNames(CATALOGUE).of(requested) == requested
 
@@ -40,5 +40,5 @@ def test_a_metrics_spelling_is_shown_as_pods_write_it(seen: str, requested: str)
         "cpu",
     ],
 )
-def test_a_name_that_can_mean_two_or_that_nobody_knows_stays_as_it_was_seen(seen: str) -> None:
+def test_an_ambiguous_or_unknown_name_is_unchanged(seen: str) -> None:
     assert RequestedNames(CATALOGUE).of(seen) == seen

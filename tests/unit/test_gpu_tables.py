@@ -1,4 +1,4 @@
-"""The product facts: what is shipped, what one row adds, and what is refused."""
+"""The product tables: shipped rows, an added row, and refused rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CATALOGUE = parse_catalogue(PRODUCTS, PROFILES)
 HEADER = "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry"
 DECIDED = f"{HEADER},reason,decided_by,decided_on"
 
-# One product string of each card that a MIG table of NVIDIA's lists, and its profiles' memory.
+# One product name of each card in NVIDIA's MIG tables, and the memory of its profiles.
 CARDS = {
     "NVIDIA-A100-SXM4-40GB": "1g.5gb",
     "NVIDIA-A100-PCIE-40GB": "1g.5gb",
@@ -68,14 +68,14 @@ def test_every_card_with_mig_is_shipped_with_its_profiles(name: str, smallest: s
         ("Gaudi2", "Gaudi2"),
     ],
 )
-def test_cards_that_cannot_be_cut_are_one_slot(name: str, gpu_class: str) -> None:
+def test_cards_without_mig_have_one_slot(name: str, gpu_class: str) -> None:
     product = CATALOGUE.product(name)
     assert product is not None
     assert (product.gpu_class, product.geometry) == (gpu_class, None)
     assert (product.compute_slots, product.memory_slots) == (1, 1)
 
 
-def test_a_name_with_spaces_is_the_name_with_dashes() -> None:
+def test_spaces_and_dashes_in_names_are_equal() -> None:
     assert CATALOGUE.product("NVIDIA A100-SXM4-40GB") == CATALOGUE.product("NVIDIA-A100-SXM4-40GB")
 
 
@@ -101,7 +101,7 @@ def test_the_published_weights_are_exact_fractions() -> None:
 
 
 def test_a_new_card_is_one_row_and_no_code() -> None:
-    """A card that nobody has heard of yet: classified, weighed and cut on the strength of a row."""
+    """A row for an unknown card suffices to classify, weight and partition it."""
     row = "NVIDIA-R100,nvidia,R100-288GB,294912,7,8,8-slot-288gb,bought,an,2027-01-01"
     catalogue = parse_catalogue(PRODUCTS, PROFILES, f"{DECIDED}\n{row}\n")
     labels = {"nvidia.com/gpu.product": "NVIDIA-R100"}
@@ -123,7 +123,7 @@ def test_a_new_passthrough_card_is_one_row() -> None:
     assert kind.gpu_class == "R100-288GB"
 
 
-def test_a_decided_row_puts_a_shipped_one_right() -> None:
+def test_a_decided_row_replaces_a_shipped_one() -> None:
     row = "Tesla-T4,nvidia,T4-small,15360,1,1,"
     catalogue = parse_catalogue(PRODUCTS, PROFILES, f"{HEADER}\n{row}\n")
     assert catalogue.products["Tesla-T4"].gpu_class == "T4-small"
@@ -135,7 +135,7 @@ def test_an_empty_decision_table_changes_nothing() -> None:
         assert parse_catalogue(PRODUCTS, PROFILES, text) == CATALOGUE
 
 
-def test_byte_order_mark_and_crlf_of_a_spreadsheet_are_met() -> None:
+def test_byte_order_mark_and_crlf_of_a_spreadsheet_are_accepted() -> None:
     row = 'NVIDIA-X1,nvidia,X1,1024,1,1,,"a reason, with comma",an,2027-01-01'
     text = f"\N{ZERO WIDTH NO-BREAK SPACE}{DECIDED}\r\n{row}\r\n,,,,,,,,,\r\n"
     assert parse_catalogue(PRODUCTS, PROFILES, text).products["NVIDIA-X1"].gpu_class == "X1"
@@ -163,7 +163,7 @@ def test_byte_order_mark_and_crlf_of_a_spreadsheet_are_met() -> None:
         ("X,nvidia,X,1,1,1,\nX,nvidia,X,1,1,1,", "line 3: X is there twice"),
     ],
 )
-def test_a_bad_row_is_refused_with_file_line_and_value(row: str, problem: str) -> None:
+def test_an_invalid_row_is_refused_with_file_line_and_value(row: str, problem: str) -> None:
     with pytest.raises(BadProductFacts) as caught:
         parse_catalogue(PRODUCTS, PROFILES, f"{HEADER}\n{row}\n", "decisions/products.csv")
     assert problem in caught.value.seen
@@ -207,14 +207,14 @@ def test_a_table_with_another_header_is_refused(text: str, problem: str) -> None
         ("57,400", "57,0", "table_weight_denominator is '0'"),
     ],
 )
-def test_a_bad_profile_row_is_refused(old: str, new: str, problem: str) -> None:
+def test_an_invalid_profile_row_is_refused(old: str, new: str, problem: str) -> None:
     assert old in PROFILES
     with pytest.raises(BadProductFacts) as caught:
         parse_catalogue(PRODUCTS, PROFILES.replace(old, new, 1))
     assert problem in caught.value.seen
 
 
-def test_a_person_may_name_product_class_or_geometry_in_any_case() -> None:
+def test_names_of_product_class_and_geometry_ignore_case() -> None:
     for text in ("nvidia-a100-sxm4-40gb", "A100-40GB", " a100-40gb ", "NVIDIA A100-SXM4-40GB"):
         assert CATALOGUE.choose(text).gpu_class == "A100-40GB"
     with pytest.raises(UnknownProduct, match="did you mean"):
@@ -223,12 +223,12 @@ def test_a_person_may_name_product_class_or_geometry_in_any_case() -> None:
         CATALOGUE.choose("")
 
 
-def test_a_class_stands_for_the_pci_ids_of_all_its_cards() -> None:
+def test_a_class_contains_the_pci_ids_of_all_its_cards() -> None:
     assert CATALOGUE.pci_device_ids("NVIDIA-A100-SXM4-40GB") == {"20B0"}
     assert CATALOGUE.pci_device_ids("A100-40GB") == {"20B0", "20B1", "20F1"}
 
 
-def test_pci_ids_of_the_documented_cards_lead_to_their_geometry() -> None:
+def test_pci_ids_of_the_documented_cards_have_their_geometry() -> None:
     documented = {
         "a100-40gb": "20B0 20B1 20F1 20F6",
         "a100-80gb": "20B2 20B5 20F3 20F5",
@@ -250,13 +250,13 @@ def test_pci_ids_of_the_documented_cards_lead_to_their_geometry() -> None:
             assert {p.geometry.name for p in found if p.geometry is not None} == {name}, device_id
 
 
-def test_mig_questions_about_a_card_that_cannot_be_cut_are_refused() -> None:
+def test_mig_queries_for_a_card_without_mig_are_refused() -> None:
     with pytest.raises(NoMigGeometry):
         CATALOGUE.geometry_of(CATALOGUE.choose("Tesla-T4"))
 
 
-def test_within_a_class_a_profile_means_one_thing() -> None:
-    """The same claim as the parser's, checked from the outside over every shipped row."""
+def test_within_a_class_a_profile_has_one_meaning() -> None:
+    """The rule of the parser, checked here for every shipped row."""
     meanings: dict[tuple[str, str], set[object]] = {}
     for product in CATALOGUE.products.values():
         for profile in product.geometry.profiles if product.geometry is not None else ():

@@ -1,4 +1,4 @@
-"""Weights under the four policies, against fractions written by hand."""
+"""Weights under the four policies, compared with fractions written by hand."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_weights_are_exact_fractions(
     }
 
 
-def test_under_max_3g_and_4g_together_weigh_more_than_their_card() -> None:
+def test_under_max_a_3g_and_a_4g_weigh_more_than_their_card() -> None:
     both = [device(f"nvidia.com/mig-{p}", A100) for p in ("3g.20gb", "4g.20gb")]
     assert sum(weight(d, WeightPolicy.MAX, CATALOGUE) for d in both) == Fraction(15, 14)
     assert sum(weight(d, WeightPolicy.MEMORY, CATALOGUE) for d in both) == 1
 
 
-def test_four_wide_instances_exhaust_a_cards_memory_and_weigh_a_whole_card() -> None:
+def test_four_wide_instances_use_all_memory_and_weigh_a_whole_card() -> None:
     labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
     wide = device("nvidia.com/mig-1g.20gb", labels)
     assert 4 * weight(wide, WeightPolicy.MAX, CATALOGUE) == 1

@@ -1,4 +1,4 @@
-"""Problems of GPUs: as rows, as proposed credits, by workload."""
+"""Problems of GPUs: rows, proposed credits, and problems by workload."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_problem_is_one_row_with_the_pods_that_it_affected() -> None:
     assert found[0]["meaning"] == MEANINGS["rows_remapped"]
 
 
-def test_a_tenant_sees_only_what_affected_it() -> None:
+def test_a_tenant_sees_only_problems_of_its_pods() -> None:
     found = problems(facts({"fct_gpu_health": HEALTH, "dim_clusters": []}), OCTOBER, "b")
     assert [(r["problem"], r["tenants"], r["pods"]) for r in found] == [
         ("rows_remapped", ["b"], ["b/q"]),

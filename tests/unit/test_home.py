@@ -1,6 +1,6 @@
-"""The home: its parts, and which folder is one.
+"""The home: its parts, and how it is recognised.
 
-Put here: making and opening a home, where its stores are.
+Put here: creating and opening a home, and the places of its stores.
 Not here: the settings in its config.toml (`test_settings`).
 """
 
@@ -22,13 +22,13 @@ from warehouse.home import (
 from warehouse.store import FolderStore
 
 
-def test_a_new_home_has_its_four_kept_parts_and_nothing_else(tmp_path: Path) -> None:
+def test_a_new_home_has_exactly_its_four_kept_parts(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "ledger", "# settings\n")
     assert sorted(path.name for path in home.path.iterdir()) == sorted(KEPT)
     assert home.config_path.read_text() == "# settings\n"
 
 
-def test_making_a_home_again_changes_nothing_in_it(tmp_path: Path) -> None:
+def test_creating_a_home_again_changes_nothing_in_it(tmp_path: Path) -> None:
     Home.create(tmp_path / "ledger", "# mine\n")
     assert Home.create(tmp_path / "ledger", "# other\n").config_path.read_text() == "# mine\n"
 
@@ -54,7 +54,7 @@ def test_a_home_restored_without_its_derived_parts_opens(tmp_path: Path) -> None
     assert Home.open(tmp_path / "ledger") == home
 
 
-def test_the_stores_are_in_the_home_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+def test_the_stores_are_in_the_home_by_default(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "ledger")
     landing = home.landing_store()
     assert isinstance(landing, FolderStore)
@@ -65,15 +65,13 @@ def test_the_stores_are_in_the_home_unless_the_settings_say_otherwise(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["[storage", "[storage]\nlanding = 3\n"])
-def test_settings_that_cannot_be_read_do_not_lead_to_another_place(
-    tmp_path: Path, text: str
-) -> None:
+def test_invalid_settings_do_not_select_another_place(tmp_path: Path, text: str) -> None:
     home = Home.create(tmp_path / "ledger", text)
     with pytest.raises(PlacesUnreadable):
         home.landing_store()
 
 
-def test_a_home_without_a_version_is_of_the_first_layout(tmp_path: Path) -> None:
+def test_a_home_without_a_version_has_the_first_layout(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home")
     assert home.layout == LAYOUT
     home.layout_path.unlink()
@@ -88,7 +86,7 @@ def test_a_home_of_an_unknown_layout_is_refused(tmp_path: Path, text: str) -> No
         Home.open(home.path)
 
 
-def test_an_older_home_is_migrated_step_by_step_and_a_killed_step_is_repeated(
+def test_an_older_home_is_migrated_stepwise_and_also_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home.create(tmp_path / "home")

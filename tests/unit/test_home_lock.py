@@ -1,7 +1,7 @@
-"""A home is up once: whoever comes second is refused, and everything of the first goes on.
+"""A home is up once: a second start is refused, and the first one continues.
 
-Put here: the lock, and who asks for it.
-Not here: the message (`messages/test_messages_orchestration`), or living processes
+Put here: the lock, and the commands that take it.
+Not here: the message (`messages/test_messages_orchestration`), or running processes
 (`servers/test_up`).
 """
 
@@ -35,8 +35,8 @@ def test_the_second_start_is_refused_until_the_first_has_ended(tmp_path: Path) -
         pass
 
 
-def test_a_process_that_outlives_its_start_still_holds_the_home(tmp_path: Path) -> None:
-    """A daemon whose `up` was killed goes on launching runs."""
+def test_a_process_that_outlives_its_start_still_holds_the_lock(tmp_path: Path) -> None:
+    """A daemon whose `up` was killed still launches runs."""
     command = [sys.executable, "-c", "input()"]
     with lock_home(tmp_path, URL) as hold:
         daemon = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[hold.descriptor])
@@ -48,7 +48,7 @@ def test_a_process_that_outlives_its_start_still_holds_the_home(tmp_path: Path) 
     require_down(tmp_path)
 
 
-def test_commands_find_the_home_up_before_they_ask_for_the_port(tmp_path: Path) -> None:
+def test_commands_find_the_home_up_before_they_check_the_port(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home")
     places = ["--home", str(home.path)]
     with lock_home(home.dagster, URL):
@@ -67,7 +67,7 @@ def test_commands_find_the_home_up_before_they_ask_for_the_port(tmp_path: Path) 
         assert "token" not in again.exception.message()
 
 
-def test_no_demo_throws_away_a_home_that_is_up(tmp_path: Path) -> None:
+def test_demo_does_not_delete_a_home_that_is_up(tmp_path: Path) -> None:
     from fake_gpu.fleet.build import build_fleet
     from fake_gpu.scenario.load import load_scenario
     from orchestration.demo.demo_home import make_home

@@ -1,8 +1,8 @@
-"""Responses that no server should send: each is a failed attempt, and none ends a pull.
+"""Hostile responses are failed attempts and never end a pull.
 
-Put here: headers and bodies that once ended a pull with a traceback, and floods of large answers.
-Not here: the ordinary failures (`test_thanos_answer`, `test_thanos_client`,
-`test_collector_client`), or random bytes (`tests/explore`).
+Put here: headers and bodies that once ended a pull with a traceback, and floods of large responses.
+Not here: ordinary failures (`test_thanos_answer`, `test_thanos_client`, `test_collector_client`),
+or random bytes (`tests/explore`).
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ RESPONSES = {
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-def test_a_hostile_response_is_a_failed_answer_with_its_bytes_landed(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_hostile_response_is_a_failure_with_its_bytes_landed(tmp_path: Path, name: str) -> None:
     hostile = RESPONSES[name]
 
     def answer(form: Form) -> httpx.Response:
@@ -98,16 +96,14 @@ def test_a_hostile_response_is_a_failed_answer_with_its_bytes_landed(
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-def test_a_server_of_nothing_but_hostile_responses_gives_a_failed_attempt(
-    tmp_path: Path, name: str
-) -> None:
-    """Also to the queries of the clock, of names, of stores and of telemetry."""
+def test_a_server_of_hostile_responses_gives_a_failed_attempt(tmp_path: Path, name: str) -> None:
+    """Also to the queries of clock, names, stores and telemetry."""
     attempt, _ = pull(tmp_path, lambda form: RESPONSES[name])
     assert attempt.outcome in (Outcome.FAILED, Outcome.REFUSED)
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "1e999"])
-def test_a_recheck_of_counts_that_are_none_leaves_the_metric_unanswered(
+def test_a_recheck_with_invalid_counts_leaves_the_metric_unanswered(
     tmp_path: Path, value: str
 ) -> None:
     _, landing = pull(tmp_path, healthy)
@@ -119,8 +115,8 @@ def test_a_recheck_of_counts_that_are_none_leaves_the_metric_unanswered(
     assert "up" in found.unanswered
 
 
-def test_answers_of_thanos_and_with_spaces_have_no_key_twice(tmp_path: Path) -> None:
-    """An answer is read again only where it is not written as short as possible."""
+def test_responses_of_thanos_and_with_spaces_have_no_duplicate_key(tmp_path: Path) -> None:
+    """A response is parsed again only if it is not in the shortest form."""
     plain = series()
     for body in (
         plain,
@@ -138,7 +134,7 @@ def test_answers_of_thanos_and_with_spaces_have_no_key_twice(tmp_path: Path) -> 
 
 
 class Flood:
-    """A server whose every answer is larger than is read."""
+    """A server whose every response is larger than the limit."""
 
     def __init__(self, body: bytes, encoding: bytes = b"identity") -> None:
         self.count = 0
@@ -151,7 +147,7 @@ class Flood:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_server_that_floods_every_query_ends_after_so_many_large_answers(
+def test_a_server_with_too_many_large_responses_is_not_queried_further(
     tmp_path: Path, packed: bool
 ) -> None:
     body = b" " * 10_000
@@ -164,13 +160,15 @@ def test_a_server_that_floods_every_query_ends_after_so_many_large_answers(
     day = Interval(TEN - 23 * HOUR, TEN + HOUR)
     attempt = pull_hours(CLUSTER, day, landing, tmp_path / "runs", clock, client)
     assert attempt.outcome in (Outcome.FAILED, Outcome.REFUSED)
-    # Two requests may be under way when the limit is reached.
+    # Two requests may be running when the limit is reached.
     assert flood.count <= client_module.TOO_LARGE_LIMIT + 2
     limit = f"the attempt has taken {client_module.TOO_LARGE_LIMIT} answers of more than 5000 bytes"
     assert any(limit in found.reason for found in attempt.answers)
 
 
-def test_an_attempt_has_so_many_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_requests_of_an_attempt_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_module, "REQUESTS_LIMIT", 40)
     refusal = {"status": "error", "errorType": "execution", "error": "too many samples"}
     server = Server(lambda form: httpx.Response(422, json=refusal))
@@ -181,7 +179,9 @@ def test_an_attempt_has_so_many_requests(tmp_path: Path, monkeypatch: pytest.Mon
     assert any("has taken 40 requests" in found.reason for found in attempt.answers)
 
 
-def test_an_attempt_has_so_much_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_duration_of_an_attempt_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_module, "SECONDS_LIMIT", 0.0)
     server = Server(healthy)
     landing = Landing(FolderStore(tmp_path / "landing"))
@@ -234,7 +234,7 @@ def test_a_hostile_list_of_the_kubernetes_api_is_no_list(name: str) -> None:
     assert client.server_time() is None or "Date" not in name
 
 
-def test_an_object_with_a_key_twice_is_refused() -> None:
+def test_an_object_with_a_duplicate_key_is_refused() -> None:
     twice = POD.replace(b'"spec":{}', b'"spec":{"nodeName":"a"},"spec":{"nodeName":"b"}')
     listed = respond(LIST % twice)
     client = KubernetesClient(

@@ -1,7 +1,8 @@
-"""The hour ledger: what is expected, what was asked, what is due, and in which order.
+"""The hour ledger: expected hours, their attempts, and due hours in their order.
 
-Put here: when an hour is due and why, what repairs, and windows of neighbouring hours.
-Not here: verdicts, or asking.
+Put here: when an hour is due and why, which hours can be backfilled, and windows of neighbouring
+hours.
+Not here: coverage statuses, or queries.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def entry(*attempts: Attempt, source: Source = THANOS) -> HourEntry:
     return found
 
 
-def test_every_expected_hour_is_a_row_whether_or_not_anything_came() -> None:
+def test_every_expected_hour_is_a_row_also_without_an_attempt() -> None:
     expected = [("c", THANOS, ELEVEN), ("c", THANOS, TEN), ("b", KUBERNETES, TEN)]
     found = hour_ledger(expected, [attempt(ELEVEN)])
     assert [(e.cluster_id, e.hour_started_at, len(e.responses)) for e in found] == [
@@ -63,16 +64,16 @@ def test_every_expected_hour_is_a_row_whether_or_not_anything_came() -> None:
     ]
 
 
-def test_an_hour_that_nobody_expects_is_no_row() -> None:
+def test_an_hour_that_is_not_expected_is_no_row() -> None:
     assert hour_ledger([], [attempt(ELEVEN)]) == []
 
 
-def test_an_hour_is_due_when_its_last_samples_have_had_time_to_arrive() -> None:
+def test_an_hour_is_due_after_the_delay_of_its_last_samples() -> None:
     assert why_due(entry(), ELEVEN + READY_AFTER - timedelta(seconds=1)) is None
     assert why_due(entry(), ELEVEN + READY_AFTER) is DueReason.NEVER_ASKED
 
 
-def test_a_good_hour_is_asked_again_after_three_hours_and_after_a_day() -> None:
+def test_a_complete_hour_is_queried_again_after_three_hours_and_a_day() -> None:
     first = attempt(ELEVEN + 15 * MINUTE)
     assert why_due(entry(first), ELEVEN + 2 * HOUR) is None
     assert why_due(entry(first), ELEVEN + 3 * HOUR) is DueReason.LATE_DATA
@@ -83,13 +84,13 @@ def test_a_good_hour_is_asked_again_after_three_hours_and_after_a_day() -> None:
     assert why_due(entry(first, second, third), ELEVEN + 9000 * HOUR) is None
 
 
-def test_an_hour_first_asked_long_after_is_asked_once() -> None:
+def test_an_hour_first_queried_much_later_is_queried_once() -> None:
     late = attempt(ELEVEN + 100 * HOUR)
     assert why_due(entry(late), ELEVEN + 200 * HOUR) is None
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.OK])
-def test_a_bad_hour_is_asked_again_at_growing_distances(outcome: Outcome) -> None:
+def test_a_failed_hour_is_queried_again_at_growing_intervals(outcome: Outcome) -> None:
     asked_at = ELEVEN + 15 * MINUTE
     tries = []
     for number, wait in enumerate([10, 20, 40, 80, 160, 320, 360, 360]):
@@ -99,7 +100,7 @@ def test_a_bad_hour_is_asked_again_at_growing_distances(outcome: Outcome) -> Non
         assert why_due(entry(*tries), asked_at) is DueReason.NOT_OK
 
 
-def test_a_later_failure_does_not_undo_an_earlier_success() -> None:
+def test_a_later_failure_does_not_replace_an_earlier_success() -> None:
     good, bad = attempt(ELEVEN + 27 * HOUR), attempt(ELEVEN + 30 * HOUR, Outcome.FAILED, sequence=2)
     found = entry(good, bad)
     assert found.best is not None
@@ -108,7 +109,7 @@ def test_a_later_failure_does_not_undo_an_earlier_success() -> None:
 
 
 @pytest.mark.parametrize("suspicion", SUSPICIONS)
-def test_what_looks_lost_is_believed_when_seen_twice(suspicion: str) -> None:
+def test_a_suspected_loss_is_accepted_after_a_second_query(suspicion: str) -> None:
     facts = {suspicion: 40}
     first = attempt(ELEVEN + 27 * HOUR, counts={"requests": (60, 3600)}, facts=facts)
     assert why_due(entry(first), ELEVEN + 27 * HOUR + 9 * MINUTE) is None
@@ -117,7 +118,7 @@ def test_what_looks_lost_is_believed_when_seen_twice(suspicion: str) -> None:
     assert why_due(entry(first, again), ELEVEN + 99 * HOUR) is None
 
 
-def test_mass_endings_that_change_are_asked_until_they_stand_still() -> None:
+def test_changing_mass_endings_are_queried_until_they_are_stable() -> None:
     facts = {MASS_ENDINGS: 40}
     first = attempt(ELEVEN + 27 * HOUR, counts={"requests": (60, 3600)}, facts=facts)
     other = attempt(ELEVEN + 28 * HOUR, counts={"requests": (70, 4200)}, facts=facts, sequence=2)
@@ -126,23 +127,23 @@ def test_mass_endings_that_change_are_asked_until_they_stand_still() -> None:
     assert why_due(entry(first, other, repaired), ELEVEN + 99 * HOUR) is None
 
 
-def test_samples_repair_as_long_as_the_server_keeps_them() -> None:
+def test_samples_can_be_backfilled_while_the_server_keeps_them() -> None:
     assert entry().backfillable(TEN + timedelta(days=29), raw_retention_days=30)
     assert not entry().backfillable(TEN + timedelta(days=30), raw_retention_days=30)
     assert due_windows([entry()], TEN + timedelta(days=31), raw_retention_days=30) == []
 
 
-def test_a_journal_hour_that_nobody_watched_is_missing_for_ever() -> None:
+def test_an_unwatched_journal_hour_cannot_be_backfilled() -> None:
     now = ELEVEN + 5 * HOUR
     unwatched = attempt(ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES)
     assert not entry(unwatched, source=KUBERNETES).backfillable(now)
     assert due_windows([entry(unwatched, source=KUBERNETES)], now) == []
-    # The journal has not come so far: its collector may only be unable to write for a while.
+    # The journal has not reached the hour: its collector may be unable to write for a while.
     not_yet = attempt(
         ELEVEN + HOUR, Outcome.EMPTY, source=KUBERNETES, facts={"journal_ends_before": 1}
     )
     assert entry(not_yet, source=KUBERNETES).backfillable(now)
-    # Watched in part, and closed: nobody can watch the rest of it any more.
+    # Watched in part and closed: the rest of it can never be watched.
     in_part = attempt(ELEVEN + HOUR, Outcome.DEGRADED, source=KUBERNETES, facts={"closed": 1})
     assert not entry(in_part, source=KUBERNETES).backfillable(now)
     assert due_windows([entry(in_part, source=KUBERNETES)], now) == []
@@ -150,7 +151,7 @@ def test_a_journal_hour_that_nobody_watched_is_missing_for_ever() -> None:
     assert entry(still_open, source=KUBERNETES).backfillable(now)
 
 
-def test_a_journal_hour_is_asked_until_it_was_read_and_then_never_again() -> None:
+def test_a_journal_hour_is_read_until_it_succeeds_once() -> None:
     now = ELEVEN + 50 * HOUR
     assert why_due(entry(source=KUBERNETES), now) is DueReason.NEVER_ASKED
     unread = attempt(ELEVEN + HOUR, Outcome.FAILED, source=KUBERNETES)
@@ -183,7 +184,7 @@ def test_the_live_hour_comes_first_and_then_the_oldest() -> None:
     ]
 
 
-def test_neighbours_with_different_reasons_are_asked_apart() -> None:
+def test_neighbours_with_different_reasons_are_queried_separately() -> None:
     now = TEN + 10 * HOUR + READY_AFTER
     bad = attempt(TEN + 9 * HOUR, Outcome.FAILED, hour=TEN + 3 * HOUR)
     good = attempt(TEN + 9 * HOUR, hour=TEN + 5 * HOUR)
@@ -196,18 +197,18 @@ def test_neighbours_with_different_reasons_are_asked_apart() -> None:
     ]
 
 
-def test_no_window_reaches_over_a_change_of_sampling() -> None:
+def test_no_window_spans_a_change_of_sampling() -> None:
     now = TEN + 10 * HOUR + READY_AFTER
     found = due_windows(ledger(8), now, edges=[("c", TEN + 2 * HOUR), ("other", TEN + 4 * HOUR)])
     lengths = [due.window.seconds // 3600 for due in found if not due.is_live]
     assert lengths == [2, 5]
 
 
-def test_hours_that_are_not_over_are_not_owed() -> None:
+def test_hours_that_are_not_over_are_not_due() -> None:
     assert due_windows(ledger(8), TEN) == []
 
 
-def test_the_difference_between_two_answers_is_kept() -> None:
+def test_the_difference_between_two_responses_is_recorded() -> None:
     before = attempt(ELEVEN + HOUR, counts={"up": (5, 600), "requests": (10, 1200)})
     after = attempt(ELEVEN + 4 * HOUR, counts={"up": (5, 600), "requests": (11, 1300)}, sequence=2)
     assert entry(before, after).changes == {"requests": (1200, 1300)}

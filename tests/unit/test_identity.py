@@ -1,7 +1,7 @@
-"""One record, one hash: on every machine, in every process, under every locale.
+"""The hash of a record is the same on every machine, in every process and locale.
 
-Put here: what `domain.identity` promises, with hashes worked out apart from it.
-Not here: what is hashed.
+Put here: the behaviour of `domain.identity`, with hashes calculated independently.
+Not here: which records are hashed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
         ({"b": 1, "a": 2}, b"m16:s1:ai1:2s1:bi1:1"),
     ],
 )
-def test_canonical_bytes_are_the_ones_written_by_hand(value: object, expected: bytes) -> None:
+def test_canonical_bytes_equal_the_ones_written_by_hand(value: object, expected: bytes) -> None:
     assert canonical(value) == expected
     assert sha256(value) == hashlib.sha256(expected).hexdigest()
 
@@ -64,14 +64,14 @@ def test_canonical_bytes_are_the_ones_written_by_hand(value: object, expected: b
         ([], {}),
         (["a", "b"], {"a": "b"}),
         ([["a"], "b"], ["a", ["b"]]),
-        ("é", "e\u0301"),  # the same to the eye, and another name to Kubernetes
+        ("é", "e\u0301"),  # displayed alike, but different names to Kubernetes
     ],
 )
 def test_different_records_have_different_hashes(one: object, other: object) -> None:
     assert sha256(one) != sha256(other)
 
 
-def test_the_same_record_in_another_order_or_spelling_has_the_same_hash() -> None:
+def test_order_and_spelling_of_a_record_do_not_change_its_hash() -> None:
     assert sha256({"a": 1, "b": 2}) == sha256({"b": 2, "a": 1})
     assert sha256(("a", "b")) == sha256(["a", "b"])
     kolkata = timezone(timedelta(hours=5, minutes=30))
@@ -84,7 +84,7 @@ def test_a_chain_depends_on_every_event_and_on_their_order() -> None:
     assert len(heads) == 3
 
 
-def test_bytes_are_hashed_as_they_are() -> None:
+def test_bytes_are_hashed_unchanged() -> None:
     """The published SHA-256 of `abc` (FIPS 180-2, appendix B.1)."""
     published = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert sha256_bytes(b"abc") == published
@@ -93,7 +93,7 @@ def test_bytes_are_hashed_as_they_are() -> None:
 @pytest.mark.parametrize(
     "value", [1.5, {1: "a"}, {"a": 0.1}, [{"b": [1.0]}], object(), date(2026, 10, 1), {"a", "b"}]
 )
-def test_what_has_no_canonical_form_is_refused(value: object) -> None:
+def test_values_without_a_canonical_form_are_refused(value: object) -> None:
     with pytest.raises(TypeError, match="canonical bytes"):
         canonical(value)
 
@@ -104,12 +104,12 @@ def test_decimals_that_are_no_numbers_are_refused(text: str) -> None:
         canonical(Decimal(text))
 
 
-def test_times_that_the_ledger_does_not_count_are_refused() -> None:
+def test_unsupported_times_are_refused() -> None:
     with pytest.raises(InvalidValue):
         canonical(datetime(2026, 10, 1, tzinfo=UTC) + timedelta(milliseconds=1))
 
 
-def test_half_a_character_still_has_a_hash() -> None:
+def test_half_a_character_has_a_hash() -> None:
     assert canonical("\ud800") == b"s3:\xed\xa0\x80"
 
 

@@ -1,6 +1,6 @@
-"""Half-open intervals: the edges, the zones, and the operations, against a pencil.
+"""Half-open intervals: boundaries, time zones and operations, compared with hand calculations.
 
-Put here: what `domain.interval` and `domain.validity` promise, one situation per test.
+Put here: the behaviour of `domain.interval` and `domain.validity`, one situation per test.
 Not here: the same over random input (`tests/properties/test_properties_intervals`).
 """
 
@@ -26,7 +26,7 @@ from domain.validity import Validity
 
 
 def at(text: str) -> datetime:
-    """Hours and minutes of one day, so that a test reads like a timetable."""
+    """The instant of one day at these hours and minutes."""
     return datetime.fromisoformat(f"2026-10-01T{text}:00+00:00")
 
 
@@ -40,7 +40,7 @@ def timetable(intervals: list[Interval]) -> list[str]:
     return [f"{i.started_at:%H:%M}-{i.ended_at:%H:%M}" for i in intervals]
 
 
-def test_an_interval_holds_its_first_instant_and_not_its_last() -> None:
+def test_an_interval_contains_its_first_instant_and_not_its_last() -> None:
     ten_to_eleven = between("10:00-11:00")
     assert ten_to_eleven.contains(at("10:00"))
     assert ten_to_eleven.contains(at("10:59"))
@@ -103,30 +103,30 @@ def test_an_interval_inside_one_hour_is_not_split() -> None:
     assert between("10:10-10:20").split_at_hours() == [between("10:10-10:20")]
 
 
-def test_cuts_at_the_edges_or_outside_or_twice_cut_nothing_more() -> None:
+def test_cuts_at_the_edges_outside_or_repeated_add_no_part() -> None:
     cuts = [at("10:00"), at("09:00"), at("11:00"), at("10:30"), at("10:30"), at("12:00")]
     assert timetable(between("10:00-11:00").split_at(cuts)) == ["10:00-10:30", "10:30-11:00"]
 
 
-def test_clipping_keeps_the_part_inside_and_says_none_when_there_is_none() -> None:
+def test_clipping_keeps_the_part_inside_or_none() -> None:
     assert between("09:00-12:00").clipped_to(between("10:00-11:00")) == between("10:00-11:00")
     assert between("09:00-10:30").clipped_to(between("10:00-11:00")) == between("10:00-10:30")
     assert between("09:00-10:00").clipped_to(between("10:00-11:00")) is None
 
 
-def test_union_joins_what_overlaps_or_touches_and_keeps_gaps() -> None:
+def test_union_joins_overlapping_and_touching_intervals() -> None:
     pieces = ["12:00-13:00", "10:00-11:00", "10:30-11:30", "11:30-11:45", "10:15-10:20"]
     assert timetable(union(map(between, pieces))) == ["10:00-11:45", "12:00-13:00"]
     assert union([Interval(at("10:00"), at("10:00"))]) == []
 
 
-def test_a_long_outage_swallows_the_short_ones_inside_it() -> None:
+def test_a_long_outage_contains_the_short_ones_inside_it() -> None:
     pieces = ["10:00-14:00", "11:00-12:00", "13:30-14:30"]
     assert timetable(union(map(between, pieces))) == ["10:00-14:30"]
     assert total_seconds(map(between, pieces)) == 4 * 3600 + 1800
 
 
-def test_subtraction_leaves_the_time_between_the_holes() -> None:
+def test_subtraction_leaves_the_time_between_the_subtracted() -> None:
     whole = [between("10:00-14:00"), between("15:00-16:00")]
     holes = map(between, ["09:00-10:30", "11:00-11:30", "11:15-12:00", "13:59-15:30"])
     assert timetable(subtract(whole, holes)) == ["10:30-11:00", "12:00-13:59", "15:30-16:00"]
@@ -139,12 +139,12 @@ def test_subtracting_nothing_or_everything() -> None:
     assert subtract([], whole) == []
 
 
-def test_one_hole_can_cut_into_two_neighbours() -> None:
+def test_one_subtracted_interval_can_cut_two_neighbours() -> None:
     whole = [between("10:00-11:00"), between("12:00-13:00")]
     assert timetable(subtract(whole, [between("10:30-12:30")])) == ["10:00-10:30", "12:30-13:00"]
 
 
-def test_intersection_is_what_both_sides_cover() -> None:
+def test_intersection_is_the_time_in_both() -> None:
     left = map(between, ["10:00-12:00", "13:00-14:00"])
     right = map(between, ["11:00-13:30", "13:45-15:00"])
     assert timetable(intersection(left, right)) == ["11:00-12:00", "13:00-13:30", "13:45-14:00"]
@@ -155,7 +155,7 @@ def test_intersection_is_what_both_sides_cover() -> None:
     ("day", "hour_count"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-10-26", 24)]
 )
 def test_local_days_have_23_and_25_hours_and_lose_none(day: str, hour_count: int) -> None:
-    """Berlin put its clocks forward on 29 March 2026, and back on 25 October 2026."""
+    """In Berlin, daylight saving time began on 29 March 2026 and ended on 25 October 2026."""
     berlin = ZoneInfo("Europe/Berlin")
     midnight = datetime.fromisoformat(day).replace(tzinfo=berlin)
     local_day = Interval(midnight, midnight + timedelta(days=1))  # wall-clock arithmetic
@@ -164,7 +164,7 @@ def test_local_days_have_23_and_25_hours_and_lose_none(day: str, hour_count: int
     assert sum(piece.seconds for piece in local_day.split_at_hours()) == local_day.seconds
 
 
-def test_the_doubled_local_hour_is_two_different_hours() -> None:
+def test_the_repeated_local_hour_is_two_different_hours() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     first = datetime(2026, 10, 25, 2, 30, tzinfo=berlin)
     second = first.replace(fold=1)
@@ -178,7 +178,7 @@ def test_half_hour_zones_do_not_move_the_hour() -> None:
     assert hour_of(datetime(2026, 10, 1, 11, 10, tzinfo=kolkata)) == at("05:00")  # 05:40 UTC
 
 
-def test_the_hour_of_a_sample_with_milliseconds_is_the_hour_that_holds_it() -> None:
+def test_the_hour_of_a_sample_with_milliseconds_contains_it() -> None:
     assert hour_of(at("10:59") + timedelta(seconds=59, milliseconds=999)) == at("10:00")
     assert hour_of(at("11:00")) == at("11:00")
 
@@ -214,28 +214,28 @@ def test_times_are_read_in_their_common_forms(text: str, expected: str) -> None:
         "yesterday",
         "2026-10-01T10:00:00",  # no zone
         "2026-10-01T10:00:00.5Z",
-        "2026-10-01T10:00:00.0000001Z",  # Python alone would cut this off
+        "2026-10-01T10:00:00.0000001Z",  # Python alone would truncate it
         "2026-10-01T24:00:00Z",
         "2026-10-01T10:00:60Z",  # a leap second
         "2026-13-01",
-        "2027-02-29",  # no leap year
-        "2026-W40-4",  # ten characters, and no date
+        "2027-02-29",  # not a leap year
+        "2026-W40-4",  # ten characters, but not a date
         "20261001",
         "10/01/2026",
         "1759312800",
         "２０２６-10-01",
-        "0001-01-01T00:00:00+23:00",  # before the first year, once it is in UTC
+        "0001-01-01T00:00:00+23:00",  # before the first year in UTC
         "9999-12-31T23:59:59-23:00",
         "2026-10-01\x00",
         "=cmd()",
     ],
 )
-def test_anything_else_is_no_time(text: str) -> None:
+def test_other_texts_are_not_a_time(text: str) -> None:
     with pytest.raises(InvalidValue):
         parse_instant(text)
 
 
-def test_a_refusal_quotes_no_more_than_a_line() -> None:
+def test_an_error_quotes_at_most_a_line() -> None:
     with pytest.raises(InvalidValue) as refused:
         parse_instant("9" * 1_000_000)
     assert len(refused.value.message()) < 500
@@ -245,7 +245,7 @@ def test_early_years_are_written_with_four_digits() -> None:
     assert format_instant(datetime(987, 6, 5, tzinfo=UTC)) == "0987-06-05T00:00:00Z"
 
 
-def test_a_validity_without_an_end_holds_for_ever() -> None:
+def test_a_validity_without_an_end_is_unlimited() -> None:
     open_ended = Validity(at("10:00"))
     assert not open_ended.contains(at("09:59"))
     assert open_ended.contains(at("10:00"))
@@ -254,7 +254,7 @@ def test_a_validity_without_an_end_holds_for_ever() -> None:
     assert str(open_ended) == "2026-10-01T10:00:00Z to open"
 
 
-def test_a_validity_does_not_hold_at_its_end() -> None:
+def test_a_validity_excludes_its_end() -> None:
     validity = Validity(at("10:00"), at("11:00"))
     assert validity.contains(at("10:59"))
     assert not validity.contains(at("11:00"))
@@ -275,6 +275,6 @@ def test_an_open_validity_is_clipped_to_the_window() -> None:
     assert Validity(at("08:00"), at("09:00")).clipped_to(between("09:00-12:00")) is None
 
 
-def test_a_validity_that_holds_at_no_instant_is_refused() -> None:
+def test_an_empty_validity_is_refused() -> None:
     with pytest.raises(InvalidValue):
         Validity(at("10:00"), at("10:00"))
