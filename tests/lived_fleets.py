@@ -49,6 +49,7 @@ KINDS = {
     "namespaces": "Namespace",
     "nodes": "Node",
     "resourcequotas": "ResourceQuota",
+    "gpubudgets": "GpuBudget",
     "resourceslices": "ResourceSlice",
     "resourceclaims": "ResourceClaim",
     "pods": "Pod",

@@ -6,7 +6,9 @@ Not here: which rate applies (`rates`), or whether a change was signed twice (`p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Any
 
 from domain.budgets import DEFAULT_ACTUAL_STEPS, DEFAULT_FORECAST_STEPS
 from domain.decisions import cells
@@ -28,6 +30,8 @@ LARGEST_RATE_UNITS = 1_000_000_000
 """A billion an hour, in any currency; seconds × weight × it still fit into 38 digits."""
 
 LARGEST_BUDGET_UNITS = 10**15
+
+STEPS = cells.steps()
 
 
 def _check_rate(row: Rate) -> Iterable[Objection]:
@@ -124,14 +128,14 @@ BUDGETS = Table(
         ),
         Column(
             "actual_steps",
-            cells.optional(cells.steps(), DEFAULT_ACTUAL_STEPS),
+            cells.optional(STEPS, DEFAULT_ACTUAL_STEPS),
             "percentages of the amount at which the cost is reported; empty is 50 75 90 100",
             "50 75 90 100",
             may_be_absent=True,
         ),
         Column(
             "forecast_steps",
-            cells.optional(cells.steps(), DEFAULT_FORECAST_STEPS),
+            cells.optional(STEPS, DEFAULT_FORECAST_STEPS),
             "percentages at which the forecast is reported, or none; empty is 100",
             "100",
             may_be_absent=True,
@@ -139,6 +143,35 @@ BUDGETS = Table(
     ),
     _check_budget,
 )
+
+
+def read_budget(tenant: str, texts: Mapping[str, str]) -> tuple[Budget | None, str]:
+    """A GpuBudget, whose texts are the cells of a row of budgets.csv; or none, and why."""
+    values: dict[str, Any] = {}
+    try:
+        for column in BUDGETS.columns:
+            if column.name in texts:
+                values[column.attribute] = column.cell.read(texts[column.name])
+    except CellRefused as refused:
+        return None, f"{refused.seen}: {refused.remedy}"
+    budget = Budget(tenant=tenant, reason="", decided_by="", decided_on=date.min, **values)
+    for objection in _check_budget(budget):
+        return None, f"{objection.seen}: {objection.remedy}"
+    return budget, ""
+
+
+def budget_columns(budget: Budget) -> dict[str, str]:
+    """The values of a budget as the warehouse has them, from either source."""
+    return {
+        "currency": budget.currency,
+        "budget_nanos": str(budget.amount_nanos),
+        "workload_kind": budget.workload[0],
+        "workload_name": budget.workload[1],
+        "label_key": budget.label[0],
+        "label_value": budget.label[1],
+        "actual_steps": STEPS.write(budget.actual_steps),
+        "forecast_steps": STEPS.write(budget.forecast_steps),
+    }
 
 
 def _with_default(name: PolicyName) -> str:

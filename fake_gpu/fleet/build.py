@@ -15,6 +15,7 @@ from fake_gpu.fleet.claims import ClaimDesk
 from fake_gpu.fleet.disturbances import expect_faults, expect_namespaces, expect_nodes
 from fake_gpu.fleet.fault_specs import Effects, as_faults
 from fake_gpu.fleet.model import (
+    BudgetLife,
     Cluster,
     Fault,
     Fleet,
@@ -35,6 +36,7 @@ from fake_gpu.scenario.load import Loaded
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec import JOBS, ClusterSpec, MonitoringSpec, Scenario
 from fake_gpu.scenario.spec_hardware import NodeSpec
+from fake_gpu.scenario.spec_work import BudgetSpec
 
 # Clusters, and namespaces without a history, are this much older than the scenario.
 OLDER_SECONDS = 30 * 86_400
@@ -136,7 +138,11 @@ def _stage(
         scenario.seed,
         cluster_id,
         spec.namespaces,
-        [*(w.namespace for w in spec.workloads), *(q.namespace for q in spec.quotas)],
+        [
+            *(w.namespace for w in spec.workloads),
+            *(q.namespace for q in spec.quotas),
+            *(b.namespace for b in spec.budgets),
+        ],
         created_at,
         openshift=bool(spec.openshift),
     )
@@ -169,6 +175,30 @@ def _cluster(scenario: Scenario, stage: Stage, pods: tuple[PodLife, ...]) -> Clu
             scenario.seed, stage.cluster_id, stage.spec.quotas, stage.created_at, pods
         ),
         claims=stage.claims.all_claims(),
+        budgets=tuple(
+            _budget_life(scenario.seed, stage.cluster_id, spec, stage.created_at)
+            for spec in stage.spec.budgets
+        ),
+    )
+
+
+def _budget_life(seed: int, cluster_id: str, spec: BudgetSpec, created_at: int) -> BudgetLife:
+    made_at = created_at if spec.created is None else spec.created
+    amounts = [(made_at, spec.amount), *((change.at, change.amount) for change in spec.changes)]
+    return BudgetLife(
+        cluster_id=cluster_id,
+        namespace=spec.namespace,
+        name=spec.name,
+        uid=uuid_of(seed, cluster_id, "budget", spec.namespace, spec.name, made_at),
+        created_at=made_at,
+        gone_at=spec.deleted,
+        currency=spec.currency,
+        billing_period=spec.billing_period,
+        workload=spec.workload,
+        label=spec.label,
+        actual_steps=spec.actual_steps,
+        forecast_steps=spec.forecast_steps,
+        amounts=tuple(sorted(amounts)),
     )
 
 

@@ -176,6 +176,7 @@ def _all_namespaces(spec: ClusterSpec) -> list[Lives]:
     for written in spec.namespaces:
         lives.setdefault(written.name, []).append(written)
     named = [each.namespace for each in spec.workloads] + [each.namespace for each in spec.quotas]
+    named += [each.namespace for each in spec.budgets]
     for name in (*named, *always_there(openshift=bool(spec.openshift))):
         lives.setdefault(name, [NamespaceSpec(name)])
     return [tuple(each) for each in lives.values()]

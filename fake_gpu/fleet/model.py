@@ -34,6 +34,7 @@ from fake_gpu.fleet.model_nodes import (
 )
 from fake_gpu.fleet.model_pods import (
     Asking,
+    BudgetLife,
     ClaimLife,
     ClaimResult,
     Container,
@@ -58,6 +59,7 @@ __all__ = [
     "BUSY",
     "IDLE",
     "Asking",
+    "BudgetLife",
     "Card",
     "ClaimLife",
     "ClaimResult",
@@ -157,6 +159,7 @@ class Cluster:
     workloads: tuple[WorkloadLife, ...] = ()
     quotas: tuple[QuotaLife, ...] = ()
     claims: tuple[ClaimLife, ...] = ()
+    budgets: tuple[BudgetLife, ...] = ()
 
     def node(self, name: str) -> Node:
         for node in self.nodes:

@@ -1,4 +1,4 @@
-"""Pods, their owners, namespaces, quotas and claims through time.
+"""Pods, their owners, namespaces, quotas, budgets and claims through time.
 
 Put here: the work of a fleet, as frozen values.
 Not here: the hardware (`model_nodes`), or how it comes about (`play`).
@@ -241,6 +241,25 @@ class QuotaLife:
     gone_at: int | None
     hard: tuple[tuple[int, Mapping[str, int]], ...]  # (from when, {"requests.nvidia.com/gpu": 4})
     used: tuple[tuple[int, Mapping[str, int]], ...] = ()  # every change; terminal pods don't count
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLife:
+    """A GpuBudget; only its amount changes."""
+
+    cluster_id: str
+    namespace: str
+    name: str
+    uid: str
+    created_at: int
+    gone_at: int | None
+    currency: str
+    billing_period: str  # "" is every month
+    workload: str
+    label: str
+    actual_steps: tuple[int, ...]
+    forecast_steps: tuple[int, ...]
+    amounts: tuple[tuple[int, str], ...]  # (from when, the amount as a decimal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Namespaces and their objects besides pods: quotas, owners, claims.
+"""Namespaces and their objects besides pods: quotas, budgets, owners, claims.
 
 Put here: one document per kind, from one value of the model.
 Not here: pods (`pods`), nodes (`nodes`), events (`events`), or when a document changes (`objects`).
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from fake_gpu.fleet.model import ClaimLife, NamespaceLife, QuotaLife, WorkloadLife
+from fake_gpu.fleet.model import BudgetLife, ClaimLife, NamespaceLife, QuotaLife, WorkloadLife
 from fake_gpu.kubernetes.forms import Document, metadata, quantities, time_text
 from fake_gpu.kubernetes.pods import owner_reference
 
@@ -52,6 +52,36 @@ def quota_document(life: QuotaLife, at: int, version: int) -> Document:
         ),
         "spec": {"hard": quantities(hard)},
         "status": {"hard": quantities(hard), "used": quantities(used)},
+    }
+
+
+def budget_document(life: BudgetLife, at: int, version: int) -> Document:
+    edits = [from_at for from_at, _ in life.amounts if from_at <= at]
+    spec: Document = {
+        "amount": next(amount for from_at, amount in life.amounts[::-1] if from_at <= at),
+        "currency": life.currency,
+        "actualSteps": list(life.actual_steps),
+        "forecastSteps": list(life.forecast_steps),
+    }
+    for name, value in (
+        ("billingPeriod", life.billing_period),
+        ("workload", life.workload),
+        ("label", life.label),
+    ):
+        if value:
+            spec[name] = value
+    return {
+        "apiVersion": "gpu-ledger.io/v1",
+        "kind": "GpuBudget",
+        "metadata": metadata(
+            name=life.name,
+            namespace=life.namespace,
+            uid=life.uid,
+            created_at=life.created_at,
+            resource_version=version,
+            generation=len(edits),
+        ),
+        "spec": spec,
     }
 
 

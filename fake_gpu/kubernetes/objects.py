@@ -17,6 +17,7 @@ from operator import attrgetter
 
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.model import (
+    BudgetLife,
     ClaimLife,
     Cluster,
     Fault,
@@ -30,6 +31,7 @@ from fake_gpu.fleet.model import (
 from fake_gpu.kubernetes.distortion import Distortion
 from fake_gpu.kubernetes.forms import Document, derived_uid
 from fake_gpu.kubernetes.namespaced import (
+    budget_document,
     claim_document,
     namespace_document,
     quota_document,
@@ -47,6 +49,7 @@ _RANKS = (
     "Node",
     "ResourceSlice",
     "ResourceQuota",
+    "GpuBudget",
     "Deployment",
     "StatefulSet",
     "CronJob",
@@ -219,6 +222,8 @@ def _steps(cluster: Cluster) -> Iterator[_Step]:
         yield from _node_steps(cluster, node)
     for quota in cluster.quotas:
         yield from _quota_steps(quota)
+    for budget in cluster.budgets:
+        yield from _budget_steps(budget)
     for workload in cluster.workloads:
         yield from _workload_steps(workload)
     for claim in cluster.claims:
@@ -269,6 +274,13 @@ def _quota_steps(life: QuotaLife) -> Iterator[_Step]:
     namespace, name = life.namespace, life.name
     for at, step in _life("ResourceQuota", namespace, name, life.uid, times, life.gone_at):
         yield step(partial(quota_document, life, at))
+
+
+def _budget_steps(life: BudgetLife) -> Iterator[_Step]:
+    times = [at for at, _ in life.amounts]
+    namespace, name = life.namespace, life.name
+    for at, step in _life("GpuBudget", namespace, name, life.uid, times, life.gone_at):
+        yield step(partial(budget_document, life, at))
 
 
 def _workload_steps(life: WorkloadLife) -> Iterator[_Step]:

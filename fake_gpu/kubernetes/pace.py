@@ -4,8 +4,8 @@ Put here: the instants. Not here: driving (`fake_gpu.serve`), or any clock.
 
 Most changes of a pod are in its status with their own time, so they may be sent later. A change
 that is known only by *the time of its event* needs a stop of its own: pods that vanish or fail
-without saying when they ended, nodes, quotas, claims and namespaces that change, and faults. Who
-owns a pod has to be asked for while the owner is there.
+without saying when they ended, nodes, quotas, budgets, claims and namespaces that change, and
+faults. Who owns a pod has to be asked for while the owner is there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ HOUR_SECONDS = 3600
 EVERY_SECONDS = HOUR_SECONDS
 
 # Watched by a collector besides pods; owners of pods are read, not watched.
-WATCHED_KINDS = frozenset({"Node", "Namespace", "ResourceQuota", "ResourceClaim", "ResourceSlice"})
+WATCHED_KINDS = frozenset(
+    {"Node", "Namespace", "ResourceQuota", "GpuBudget", "ResourceClaim", "ResourceSlice"}
+)
 
 
 def stops(

@@ -51,6 +51,7 @@ RESOURCES = (
     ),
     Resource("batch/v1", "cronjobs", "CronJob", True, ("cj",)),
     Resource("batch/v1", "jobs", "Job", True),
+    Resource("gpu-ledger.io/v1", "gpubudgets", "GpuBudget", True),
     Resource("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", True),
     Resource("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", True),
     Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False),

@@ -79,6 +79,15 @@ def _of_cluster(cluster: ClusterSpec, path: str) -> Iterator[_Named]:
     for number, quota in enumerate(cluster.quotas):
         what = f"quota {quota.namespace}/{quota.name}"
         yield _Named(what, path, f"{path}.quotas[{number}]", "give it another `name`")
+    for number, budget in enumerate(cluster.budgets):
+        yield _Named(
+            f"budget {budget.namespace}/{budget.name}",
+            path,
+            f"{path}.budgets[{number}]",
+            "give it another `name`, or let one be `deleted` before the other is `created`",
+            ALWAYS if budget.created is None else budget.created,
+            FOR_EVER if budget.deleted is None else budget.deleted,
+        )
     for number, workload in enumerate(cluster.workloads):
         yield from _of_workload(workload, path, f"{path}.workloads[{number}]")
 

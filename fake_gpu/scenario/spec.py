@@ -18,7 +18,7 @@ from fake_gpu.faults.catalogue import CATALOGUE, FaultKind, Parameter
 from fake_gpu.scenario.scalars import Seconds, Share, Time
 from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, is_null, key
 from fake_gpu.scenario.spec_hardware import NodeSpec
-from fake_gpu.scenario.spec_work import NamespaceSpec, QuotaSpec, WorkloadSpec
+from fake_gpu.scenario.spec_work import BudgetSpec, NamespaceSpec, QuotaSpec, WorkloadSpec
 
 # The exporters that are scraped, and whether their targets' labels give way.
 JOBS = {
@@ -88,6 +88,7 @@ class ClusterSpec:
         "Namespaces with a history; the others are there when a workload names them.", factory=tuple
     )
     quotas: tuple[QuotaSpec, ...] = key("Resource quotas.", factory=tuple)
+    budgets: tuple[BudgetSpec, ...] = key("GpuBudgets of tenants.", factory=tuple)
     workloads: tuple[WorkloadSpec, ...] = key("What runs there.", factory=tuple)
 
 

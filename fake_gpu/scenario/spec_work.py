@@ -1,6 +1,6 @@
-"""The keys of work: workloads, their pods, their times, quotas and claims.
+"""The keys of work: workloads, their pods, their times, quotas, budgets and claims.
 
-Put here: the keys below `workloads`, `namespaces` and `quotas`.
+Put here: the keys below `workloads`, `namespaces`, `quotas` and `budgets`.
 Not here: hardware (`spec_hardware`), or how pods find a node (`fleet.scheduler`).
 """
 
@@ -70,6 +70,32 @@ class QuotaSpec:
     hard: Mapping[str, int] = key("Limits, as {requests.nvidia.com/gpu: 4}.")
     name: str = key("Its name.", default="gpu-quota")
     changes: tuple[QuotaChangeSpec, ...] = key("Later limits.", factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetChangeSpec:
+    at: Time = key("When.")
+    amount: str = key("The amount from then on.")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpec:
+    namespace: str = key("Whose budget: the tenant.")
+    name: str = key("Its name.")
+    amount: str = key("The amount of one month, as a decimal.")
+    currency: str = key("Three letters of ISO 4217.")
+    billing_period: str = key("The month, as 2026-10; every month when left out.", default="")
+    workload: str = key("Only this workload, as Deployment/chat.", default="")
+    label: str = key("Only pods with this label, as project=phoenix.", default="")
+    actual_steps: tuple[int, ...] = key(
+        "Percentages at which the cost is reported.", factory=lambda: (50, 75, 90, 100)
+    )
+    forecast_steps: tuple[int, ...] = key(
+        "Percentages at which the forecast is reported.", factory=lambda: (100,)
+    )
+    created: Time | None = key("Made then; it was always there when left out.", default=None)
+    deleted: Time | None = key("Deleted then.", default=None)
+    changes: tuple[BudgetChangeSpec, ...] = key("Later amounts.", factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)

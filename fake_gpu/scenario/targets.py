@@ -105,6 +105,7 @@ def _namespaces(clusters: Sequence[ClusterSpec], _: Scenario) -> Iterator[str]:
         yield from (namespace.name for namespace in cluster.namespaces)
         yield from (workload.namespace for workload in cluster.workloads)
         yield from (quota.namespace for quota in cluster.quotas)
+        yield from (budget.namespace for budget in cluster.budgets)
         yield from (*ALWAYS_THERE, *(WITH_OPENSHIFT if cluster.openshift else ()))
 
 

@@ -29,8 +29,9 @@ from ingestion.kubernetes.requests import is_allowed
 from ingestion.kubernetes.watched_resources import PATHS
 from warehouse.store import Store
 
-NOT_EVERYWHERE = ("resourceclaims", "resourceslices")
-"""Dynamic resource allocation is there since Kubernetes 1.34; an older cluster has none to miss."""
+NOT_EVERYWHERE = ("resourceclaims", "resourceslices", "gpubudgets")
+"""Dynamic resource allocation is there since Kubernetes 1.34, and GpuBudgets where their definition
+was applied; a cluster without them has none to miss."""
 
 SILENT_AFTER = timedelta(hours=2)
 """After the start of the last hour of which anything was written: an hour and its closing."""

@@ -58,7 +58,7 @@ IDLE_SECONDS = 0.2
 # and a proxy that hides objects responds with 200.
 CANARIES = ("pods",)
 
-# How an older server says that it does not know a resource.
+# How a server without the resource responds: an older one, or without its definition.
 NOT_SERVED = "KUBE-002 HTTP 404"
 
 
@@ -320,7 +320,8 @@ class Collector:
             self._list_again(resource, why, reason)  # at one instant, one try says everything
             return
         listed = self._ask_list(resource, why, reason)
-        self._apply(listed)
+        if not (resource in self._not_served and listed.reason.startswith(NOT_SERVED)):
+            self._apply(listed)  # that a resource is not served is written once
         if listed.complete:
             if resource in self.state.second_look:
                 self._second_look(resource)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from domain.decisions.price_tables import budget_columns, read_budget
 from domain.gpu.names import may_be_a_device
 from domain.interval import parse_instant
 from domain.request import NotACount, effective_request_of_pod, parse_count
@@ -202,6 +203,39 @@ def _quota(line: Line) -> Rows:
         )
 
 
+def _budget(line: Line) -> Rows:
+    meta, spec = line["object"]["metadata"], line["object"]["spec"]
+    texts = {
+        "billing_period": spec["billingPeriod"],
+        "currency": spec["currency"],
+        "amount": spec["amount"],
+        "workload": spec["workload"],
+        "label": spec["label"],
+        "actual_steps": _steps(spec, "actualSteps"),
+        "forecast_steps": _steps(spec, "forecastSteps"),
+    }
+    budget, invalid = read_budget(meta.get("namespace", ""), texts)
+    yield (
+        "budget_observations",
+        {
+            "observed_at": parse_instant(line["at"]),
+            "journal_position": line["position"],
+            "namespace": meta.get("namespace", ""),
+            "budget_name": meta.get("name", ""),
+            "created_at": _time(meta["creationTimestamp"]),
+            "billing_period": spec["billingPeriod"],
+            **(budget_columns(budget) if budget else {}),
+            "invalid": invalid,
+            "deleted": line["via"] in ("deleted", "gone"),
+        },
+    )
+
+
+def _steps(spec: Mapping[str, Any], name: str) -> str:
+    """As a cell of budgets.csv has them: empty for the usual steps."""
+    return " ".join(spec[name]) or "none" if name in spec else ""
+
+
 def _claim(line: Line) -> Rows:
     claim = line["object"]
     requests = {request["name"]: request for request in claim["requests"] if "name" in request}
@@ -266,6 +300,7 @@ _OBJECTS: Mapping[str, Callable[[Line], Rows]] = {
     "nodes": _node,
     "namespaces": _namespace,
     "resourcequotas": _quota,
+    "gpubudgets": _budget,
     "resourceclaims": _claim,
     "resourceslices": _slice,
 }

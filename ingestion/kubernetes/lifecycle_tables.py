@@ -77,6 +77,26 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "hard": "whole",
         "used": "whole",
     },
+    # One row per observation of a GpuBudget; its values are missing where a row of budgets.csv with
+    # them would be refused, for the reason in `invalid`.
+    "budget_observations": {
+        "observed_at": "time",
+        "journal_position": "whole",
+        "namespace": "text",
+        "budget_name": "text",
+        "created_at": "time",
+        "billing_period": "text",
+        "currency": "text",
+        "budget_nanos": "text",
+        "workload_kind": "text",
+        "workload_name": "text",
+        "label_key": "text",
+        "label_value": "text",
+        "actual_steps": "text",
+        "forecast_steps": "text",
+        "invalid": "text",
+        "deleted": "flag",
+    },
     # One row per claim, observation and device; a claim without a device holds nothing.
     "claim_observations": {
         "observed_at": "time",

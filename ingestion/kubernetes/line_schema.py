@@ -24,7 +24,13 @@ Position = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Texts = dict[str, str]
 Resource = Literal[
-    "pods", "nodes", "namespaces", "resourcequotas", "resourceclaims", "resourceslices"
+    "pods",
+    "nodes",
+    "namespaces",
+    "resourcequotas",
+    "gpubudgets",
+    "resourceclaims",
+    "resourceslices",
 ]
 Content = TypeVar("Content")
 
@@ -271,6 +277,21 @@ class Quota(msgspec.Struct):
     used: Texts
 
 
+class BudgetSpec(msgspec.Struct):
+    amount: str
+    currency: str
+    billingPeriod: str
+    workload: str
+    label: str
+    actualSteps: list[str] | msgspec.UnsetType = msgspec.UNSET
+    forecastSteps: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Budget(msgspec.Struct):
+    metadata: Metadata
+    spec: BudgetSpec
+
+
 class ClaimRequest(msgspec.Struct):
     name: str = ""
     deviceClassName: str = ""
@@ -334,6 +355,7 @@ _OBJECTS: Mapping[str, object] = {
     "nodes": Seen[Node],
     "namespaces": Seen[Namespace],
     "resourcequotas": Seen[Quota],
+    "gpubudgets": Seen[Budget],
     "resourceclaims": Seen[Claim],
     "resourceslices": Seen[Slice],
 }

@@ -228,6 +228,21 @@ def _device_quota(counts: object) -> dict[str, str]:
     }
 
 
+def budget(document: Document) -> Projection:
+    """A GpuBudget: its spec as text, and lists of steps only where it has them."""
+    spec = _mapping(document.get("spec"))
+    steps = {
+        name: [_text(step) for step in spec[name][:LIST_LIMIT]]
+        for name in ("actualSteps", "forecastSteps")
+        if isinstance(spec.get(name), list)
+    }
+    names = ("amount", "currency", "billingPeriod", "workload", "label")
+    return {
+        "metadata": _metadata(document),
+        "spec": {name: _text(spec.get(name)) for name in names} | steps,
+    }
+
+
 def claim(document: Document) -> Projection:
     spec, status = _mapping(document.get("spec")), _mapping(document.get("status"))
     requests = _items(_mapping(spec.get("devices")).get("requests"))
@@ -360,6 +375,7 @@ PROJECTIONS: Mapping[str, Callable[[Document], Projection]] = {
     "namespaces": namespace,
     "nodes": node,
     "resourcequotas": quota,
+    "gpubudgets": budget,
     "resourceslices": resource_slice,
     "resourceclaims": claim,
     "pods": pod,

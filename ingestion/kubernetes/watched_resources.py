@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# Where each resource lives. resource.k8s.io/v1 is there since Kubernetes 1.34.
+# Where each resource lives. resource.k8s.io/v1 is there since Kubernetes 1.34, GpuBudgets where
+# deploy/budgets was applied.
 PATHS: Mapping[str, str] = {
     "pods": "/api/v1/pods",
     "nodes": "/api/v1/nodes",
     "namespaces": "/api/v1/namespaces",
     "resourcequotas": "/api/v1/resourcequotas",
+    "gpubudgets": "/apis/gpu-ledger.io/v1/gpubudgets",
     "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
     "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
 }

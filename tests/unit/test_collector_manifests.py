@@ -54,6 +54,7 @@ def test_the_role_allows_exactly_the_reads_of_the_collector() -> None:
         ("", "nodes"): reading,
         ("", "namespaces"): reading,
         ("", "resourcequotas"): reading,
+        ("gpu-ledger.io", "gpubudgets"): reading,
         ("resource.k8s.io", "resourceclaims"): reading,
         ("resource.k8s.io", "resourceslices"): reading,
     } | {(group, plural): {"get"} for (group, _), plural in OWNER_PLURALS.items()}

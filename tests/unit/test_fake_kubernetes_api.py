@@ -404,7 +404,7 @@ def test_discovery_lists_the_resources() -> None:
     assert {"pods", "nodes", "namespaces", "events", "resourcequotas"} <= core
     groups = {g["name"] for g in client.get("/apis").json()["groups"]}
     served = {"apps", "authorization.k8s.io", "autoscaling", "batch", "resource.k8s.io"}
-    assert groups == served | {"rbac.authorization.k8s.io"}
+    assert groups == served | {"gpu-ledger.io", "rbac.authorization.k8s.io"}
     assert client.get("/apis/apps/v2").status_code == 404
 
 
