@@ -104,7 +104,7 @@ KUBERNETES = (
 # (what would be wrong with a fake, the test that holds that it is not)
 FAKE = (
     ("I01", "answers too well behaved to be real",
-     "tests/servers/test_fake_equals_thanos.py::test_deduplication_invents_holes_in_both"),
+     "tests/servers/test_fake_equals_thanos.py::test_deduplication_creates_gaps_in_both"),
     ("I02", "cards picked at random, use that adds up to nothing",
      "tests/properties/test_properties_fleet.py::test_no_scenario_breaks_an_invariant"),
     ("I03", "no metrics of MIG instances",
@@ -119,5 +119,5 @@ FAKE = (
      "tests/scenarios/test_fake_everything_fires.py::test_every_fault_fires_and_is_counted"),
     ("I08", "an API that never refuses",
      "tests/servers/test_fake_leads_the_same_conversation.py"
-     "::test_what_is_compacted_is_gone_alike"),
+     "::test_compacted_versions_give_the_same_errors"),
 )  # fmt: skip

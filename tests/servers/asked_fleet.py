@@ -1,7 +1,7 @@
-"""One cluster in whose two hours every metric that a pull asks for has something to say.
+"""A cluster that has samples of every metric in the pull's queries within two hours.
 
-Put here: the scenario: every way to have a device, and every state of a pod.
-Not here: what is asked about it.
+Put here: the scenario: every kind of device, and every state of a pod.
+Not here: the queries.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import read_scenario
 
 HOURS = 2
-INTERVAL = 60  # seconds from scrape to scrape
-# In the middle of an hour, a minute before and after which nothing happens.
+INTERVAL = 60  # seconds between scrapes
+# In the middle of an hour, with no event a minute before and after it.
 QUIET_SECONDS = 75 * 60
 
 TEXT = """\
@@ -76,14 +76,14 @@ clusters:
 
 
 def asked_fleet() -> Fleet:
-    """It begins with its first hour: before it, nobody has sampled anything."""
+    """The fleet begins with its first hour; there are no samples before it."""
     fleet = build_fleet(read_scenario(TEXT, "asked.yaml", None))
     begun = [replace(each, created_at=fleet.started_at) for each in fleet.clusters]
     return replace(fleet, clusters=tuple(begun))
 
 
 def asked_series(clock: Clock | None = None) -> FleetSeries:
-    """Its samples, all of them when no clock says otherwise."""
+    """Its samples; all of them without a clock."""
     fleet = asked_fleet()
     end = StoppedClock(datetime.fromtimestamp(fleet.ended_at, UTC))
     histories = {each.cluster_id: ObjectHistory(each) for each in fleet.clusters}

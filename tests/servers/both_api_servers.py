@@ -1,8 +1,8 @@
-"""The fake API server and a real one with one history, asked the same.
+"""The fake API server and a real one with the same history, for the same requests.
 
-Put here: letting the same happen in both, and levelling what no client may rely on: the numbers of
-versions and what tokens hold.
-Not here: what is asked (`test_fake_leads_the_same_conversation`).
+Put here: writing the same objects to both, and removing differences on which no client may rely:
+the numbers of versions and the contents of tokens.
+Not here: the requests (`test_fake_leads_the_same_conversation`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Both:
     told_until: int = field(default=MIDNIGHT)
 
     def advance(self, seconds: int) -> None:
-        """Let the same happen in both until this second after midnight."""
+        """Apply the changes of the history to both, up to this second after midnight."""
         second = MIDNIGHT + seconds
         for change in self.history.changes:
             if self.told_until < change.at <= second and change.kind in replay.SERVED:
@@ -55,7 +55,7 @@ class Both:
             self.plane.store(replay.key_of(document), document)
 
     def settle(self) -> None:
-        """Wait until the real server's cache has heard everything."""
+        """Wait until the cache of the real server has all changes."""
         for kind, resource in replay.SERVED.items():
             expected = {
                 (d["metadata"].get("namespace", ""), d["metadata"]["name"])
@@ -71,7 +71,7 @@ class Both:
         return names >= expected
 
     def ask(self, path: str, **params: Any) -> tuple[Document, Document]:
-        """The levelled answers of both to a GET."""
+        """The responses of both to a GET, without permitted differences."""
         return tuple(level(c.get(path, params=params)) for c in (self.real, self.fake))  # type: ignore[return-value]
 
     def same(self, path: str, **params: Any) -> Document:
@@ -86,7 +86,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def level(answer: httpx.Response) -> Document:
-    """An answer without what no client may rely on."""
+    """A response without the parts on which no client may rely."""
     head = {
         "status": answer.status_code,
         "content_type": answer.headers["content-type"],
@@ -117,7 +117,7 @@ def _level_meta(meta: Document) -> Document:
 
 
 def _level_item(item: Document) -> Document:
-    """An object by what identifies it; that whole documents agree is another test's matter."""
+    """The identifying fields of an object; another test compares whole documents."""
     meta = item["metadata"]
     known = {name: meta.get(name) for name in ("name", "namespace", "uid", "generation")}
     known |= {"resourceVersion": meta["resourceVersion"].isdecimal(), "status": item.get("status")}
@@ -157,7 +157,7 @@ class Listening:
             self.over.set()
 
     def heard(self, count: int) -> list[Any]:
-        """The first events that are no plain bookmarks, levelled, once there are so many."""
+        """The first events except plain bookmarks, levelled, once there are `count` of them."""
         wait_for(lambda: len(self.words()) >= count or self.over.is_set())
         return self.words()
 
@@ -181,7 +181,7 @@ def _level_event(event: Document) -> Any:
 
 
 def bookmark(event: Document) -> Document:
-    """All that a bookmark promises; the rest is an empty object of its kind."""
+    """The guaranteed fields of a bookmark; the rest is an empty object of its kind."""
     document = event["object"]
     return {
         "kind": document["kind"],

@@ -1,7 +1,7 @@
-"""A headless Chromium on Dagster's pages: what an operator does there, and pictures of it.
+"""A headless Chromium on Dagster's pages: an operator's actions, and screenshots.
 
-Put here: going to a page, waiting for what it shows, taking a picture.
-Not here: the order in which an operator does it (`test_pages_in_a_browser`).
+Put here: opening a page, waiting for a text on it, taking a screenshot.
+Not here: the steps of an operator (`test_pages_in_a_browser`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Browser:
         self.page.get_by_text(text).first.wait_for(timeout=PATIENCE_MS)
 
     def until(self, path: str, shows: str, every_ms: int = 5_000) -> None:
-        """Load a page again and again, until it shows something."""
+        """Load a page repeatedly until it shows a text."""
         for _ in range(PATIENCE_MS // every_ms):
             self.page.goto(f"{self.url}{path}")
             with suppress(TimeoutError):
@@ -55,7 +55,7 @@ class Browser:
 
 @contextmanager
 def browser(session: str, pictures: Path, *options: str) -> Iterator[Browser]:
-    """A browser in the session that this address begins; options are Chromium's own."""
+    """A browser in the session of this address; options are Chromium's own."""
     pictures.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not start as root, and these pages are our own.

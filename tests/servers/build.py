@@ -1,10 +1,10 @@
-"""Builds the real servers that tests talk to: each once per pinned version, into the user's cache.
+"""Builds the real servers of the tests: once per pinned version, into the user's cache.
 
-Put here: what is built from which pinned Go module, and where it is kept.
+Put here: the pinned Go module of each server, and the place of its programs.
 Not here: starting servers (the fixtures beside this file), or Debian's packages (`.ci/run`).
 
-Run it as `python -m tests.servers.build [NAME …]`. What is there is never rebuilt: the name of its
-folder holds the hash of everything that decides the result.
+Run it as `python -m tests.servers.build [NAME …]`. An existing result is never rebuilt: the name of
+its folder has the hash of all inputs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Server:
 
     name: str
     packages: dict[str, str]  # program -> package path
-    module: str = ""  # path@version, for modules that only build inside themselves
+    module: str = ""  # path@version, for modules that must be built inside their own folder
     flags: tuple[str, ...] = field(default=())
-    source: str = ""  # the folder below go/, where it has another name than the server
+    source: str = ""  # the folder below go/, if its name differs from the server's
 
     @property
     def folder(self) -> Path:
@@ -72,7 +72,7 @@ SERVERS = (
         {"prometheus": "./cmd/prometheus", "promtool": "./cmd/promtool"},
         module="github.com/prometheus/prometheus@v0.315.0",
     ),
-    # Without the tag it builds, and panics at the first gRPC answer.
+    # Without the tag it compiles, but panics at the first gRPC response.
     Server(
         "thanos",
         {"thanos": "./cmd/thanos"},
@@ -91,7 +91,7 @@ def cache_folder() -> Path:
 
 
 def key(server: Server) -> str:
-    """Changes when, and only when, what is built may change."""
+    """A hash of all inputs of the build."""
     digest = hashlib.sha256(repr((server.packages, server.module, server.flags)).encode())
     if not server.module:
         for name in sorted(p.name for p in server.folder.iterdir()):
@@ -104,7 +104,7 @@ def built(server: Server) -> Path:
 
 
 def program(name: str) -> Path | None:
-    """Where a program was built, or None when it has not been built here."""
+    """The path of a built program, or None if it was not built here."""
     for server in SERVERS:
         if name in server.packages and (built(server) / ".complete").exists():
             return built(server) / name
@@ -112,7 +112,7 @@ def program(name: str) -> Path | None:
 
 
 def build(server: Server) -> Path:
-    """Build all programs of a server aside, then name the folder; a cut build leaves nothing."""
+    """Build in a temporary folder, then rename it: an interrupted build leaves nothing."""
     target = built(server)
     if (target / ".complete").exists():
         return target
@@ -131,7 +131,7 @@ def build(server: Server) -> Path:
 
 
 def module_folder(module: str, within: Path | None = None) -> Path:
-    """Where a module lies; `within` is a folder whose go.sum has its hash."""
+    """The folder of a module; `within` is a folder whose go.sum has its hash."""
     command = ["go", "mod", "download", "-json", module]
     answer = subprocess.run(command, cwd=within, check=True, capture_output=True, text=True)
     return Path(json.loads(answer.stdout)["Dir"])

@@ -1,9 +1,9 @@
-"""A collector as a process of its own, so that it can really be killed.
+"""A collector as a process of its own, which a test can kill.
 
-Put here: starting it with a clock that a test may push on, and what its journal has by now.
-Not here: the collector (`ingestion.kubernetes`), or what its journal should say.
+Put here: starting it with a clock that a test can move forward, and reading its journal.
+Not here: the collector (`ingestion.kubernetes`), or the expected journal.
 
-Its clock is the machine's plus the seconds that stand in a file: an hour's end can come at once.
+Its clock is the machine's clock plus the seconds in a file, so that a test can end an hour.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class PushedClock:
-    """The machine's clock, ahead by what a file says."""
+    """The machine's clock plus the seconds in a file."""
 
     file: Path
 
@@ -55,7 +55,7 @@ class PushedClock:
 
 @dataclass
 class CollectorProcess:
-    """What one collector needs, and the process while there is one."""
+    """The files and settings of one collector, and its process if it runs."""
 
     folder: Path
     url: str
@@ -86,11 +86,11 @@ class CollectorProcess:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
 
     def kill(self) -> None:
-        """Nothing is written any more, whatever it was doing."""
+        """Kill the process; it writes no more lines."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """As Kubernetes does: it writes what it heard."""
+        """Stop it like Kubernetes: it writes the events that it has received."""
         self._end(signal.SIGTERM)
 
     def _end(self, how: signal.Signals) -> None:
@@ -106,7 +106,7 @@ class CollectorProcess:
         return found
 
     def wait_for(self, line: str, **parts: Any) -> None:
-        """Until the journal has such a line."""
+        """Wait until the journal has such a line."""
         wanted = {"line": line} | parts
         self._wait_for(lambda x: all(x.get(k) == v for k, v in wanted.items()), str(wanted))
 

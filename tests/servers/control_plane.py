@@ -1,10 +1,10 @@
-"""A real Kubernetes control plane for tests: etcd and kube-apiserver, and what reads from them.
+"""A real Kubernetes control plane for tests: etcd, kube-apiserver and their clients.
 
-Put here: starting, cutting off and compacting them, and the tools of the admin of such a cluster.
-Not here: what objects there are (`replay`), or what is expected of anybody.
+Put here: starting, disconnecting and compacting them, and the tools of a cluster's admin.
+Not here: the objects (`replay`), or expectations.
 
-There is no kubelet and no controller: whoever tests writes every status itself. Objects are stored
-as JSON, so that a test may also write what no client can: a UID, a time of creation.
+There is no kubelet and no controller: a test writes every status itself. Objects are stored as
+JSON, so that a test can also write fields that a client cannot set: a UID, a time of creation.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tests.servers.process import free_port, required, running
 
 TOKENS = {
     "admin": '"system:masters"',  # may do everything
-    "collector": "",  # may do what a test's RBAC objects say
+    "collector": "",  # has the rights of a test's RBAC objects
     "nobody": "",  # may do nothing
-    "tenant-user": '"team-vision"',  # sees what bindings of its group allow
+    "tenant-user": '"team-vision"',  # sees the objects that bindings of its group allow
     "portal": "",  # may review tokens and rights
     "system:serviceaccount:gpu-ledger-idle-pruner:idle-pruner": "",  # by its manifests
     "system:serviceaccount:gpu-ledger-fake-gpus:fake-gpus": "",  # by its manifests
 }
-# Nobody makes service accounts here; statuses that a test writes must not be computed again.
+# No controller creates service accounts here. Statuses that a test writes must not be changed.
 WITHOUT_PLUGINS = "ServiceAccount,ResourceQuota,TaintNodesByCondition,NodeRestriction,Priority"
 REQUEST_SECONDS = 60.0
 
@@ -44,7 +44,7 @@ def token_of(user: str) -> str:
 
 @dataclass
 class ControlPlane:
-    """A control plane that runs; its API server can be stopped and started again."""
+    """A running control plane; its API server can be stopped and started again."""
 
     folder: Path
     etcd_port: int
@@ -94,7 +94,7 @@ class ControlPlane:
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             f"--disable-admission-plugins={self.disabled_plugins}",
-            "--allow-privileged=true",  # as every distribution has it
+            "--allow-privileged=true",  # as in every distribution
         ]
         log = self.folder / "apiserver.log"
         self._api.enter_context(running(command, self._ready, log, gently=False))
@@ -108,14 +108,14 @@ class ControlPlane:
         try:
             with self.client() as admin:
                 ready = admin.get("/readyz", timeout=5).status_code == 200
-                # The namespaces that a server makes for itself come a moment later.
+                # The server creates its own namespaces a moment later.
                 system = admin.get("/api/v1/namespaces/kube-system", timeout=5)
                 return ready and system.status_code == 200
         except (httpx.TransportError, OSError):
             return False
 
     def kubeconfig(self, user: str = "admin") -> Path:
-        """How the other programs of a control plane are told where the API server is."""
+        """The kubeconfig with which the other programs of a control plane find the API server."""
         path = self.folder / f"{user}.kubeconfig"
         cluster = {"server": self.url, "certificate-authority": str(self.ca_file)}
         config = {
@@ -126,7 +126,7 @@ class ControlPlane:
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
             "current-context": "test",
         }
-        # Once: kube-state-metrics watches its file, and begins again when somebody writes it.
+        # Written once, because kube-state-metrics restarts when the file changes.
         if not path.exists():
             path.write_text(json.dumps(config))
         return path
@@ -147,15 +147,15 @@ class ControlPlane:
         return document
 
     def store(self, key: str, document: Document) -> None:
-        """Write an object past the API server, which tells its watchers all the same."""
+        """Write an object directly to etcd; watchers of the API server receive the change."""
         self.etcd("kv/put", {"key": _base64(key), "value": _base64(json.dumps(document))})
 
     def remove_key(self, key: str) -> None:
-        """Delete one object past the API server."""
+        """Delete one object directly from etcd."""
         self.etcd("kv/deleterange", {"key": _base64(key)})
 
     def remove(self, prefix: str) -> None:
-        """Delete every object whose key begins so."""
+        """Delete every object with this key prefix."""
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
         self.etcd("kv/deleterange", {"key": _base64(prefix), "range_end": _base64(end)})
 
@@ -164,7 +164,7 @@ class ControlPlane:
         return int(self.etcd("kv/range", {"key": _base64("/registry")})["header"]["revision"])
 
     def compact(self) -> None:
-        """Forget every state but the present one."""
+        """Delete all revisions except the latest from etcd's history."""
         self.etcd("kv/compaction", {"revision": self.revision(), "physical": True})
 
 
@@ -227,7 +227,7 @@ KWOK_STAGES = Path(__file__).parent / "kwok_stages.yaml"
 
 @contextmanager
 def kwok(plane: ControlPlane, folder: Path) -> Iterator[None]:
-    """Kubelets for nodes that only exist as objects: bound pods run, Jobs' pods end, pods go."""
+    """Kubelets for nodes without machines: bound pods run, pods of Jobs end, deleted pods go."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     command = [
@@ -256,7 +256,7 @@ CONTROLLERS = (
 
 @contextmanager
 def controller_manager(plane: ControlPlane, folder: Path) -> Iterator[None]:
-    """The controllers that make pods of Deployments, and check the types of policies."""
+    """The controllers that create pods of Deployments, and check the types of policies."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     command = [
@@ -270,7 +270,7 @@ def controller_manager(plane: ControlPlane, folder: Path) -> Iterator[None]:
     ]
     url = f"https://127.0.0.1:{port}/healthz"
     log = folder / "controller-manager.log"
-    # Its certificate is made at its start: loopback only, and no secret is sent.
+    # Its certificate is created at its start; the connection is on loopback and has no secret.
     with running(command, lambda: _answers(url, verify=False), log, gently=False):
         yield
 
@@ -322,12 +322,12 @@ def scheduler(plane: ControlPlane, folder: Path, name: str = "for-nobody") -> It
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",
         f"--cert-dir={folder / 'scheduler-certificates'}",
-        # Without both, every token is anonymous.
+        # Without both files, every token is anonymous.
         f"--authentication-kubeconfig={plane.kubeconfig()}",
         f"--authorization-kubeconfig={plane.kubeconfig()}",
     ]
     url = f"https://127.0.0.1:{port}"
     log = folder / "scheduler.log"
-    # Its certificate is made at its start and trusted by nobody: loopback only, no secret travels.
+    # Its certificate is created at its start; the connection is on loopback and has no secret.
     with running(command, lambda: _answers(f"{url}/healthz", verify=False), log, gently=False):
         yield f"{url}/metrics/resources"

@@ -1,6 +1,6 @@
-"""Definitions of custom resources that manifests need, from their projects' published Go modules.
+"""Custom resource definitions for manifests, from the Go modules of their projects.
 
-Put here: which file of which module, and applying it.
+Put here: file and module of each definition, and applying it.
 Not here: objects of these kinds.
 """
 

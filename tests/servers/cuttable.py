@@ -1,7 +1,7 @@
-"""A network that can be cut: a TCP relay between a client and a server on loopback.
+"""A network that a test can interrupt: a TCP relay between a client and a server on loopback.
 
-Put here: passing bytes on, and not passing them on.
-Not here: any protocol; TLS goes through as it is.
+Put here: passing bytes on, and interrupting that.
+Not here: any protocol; TLS passes unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class Relay:
-    """Listens on a port of its own and passes everything on to another."""
+    """Listens on a port of its own and passes all bytes on to another."""
 
     def __init__(self, target_port: int) -> None:
         self.target_port = target_port
@@ -27,7 +27,7 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Every connection breaks, and no new one comes about."""
+        """Break all connections and refuse new ones."""
         with self._lock:
             self._cut = True
             broken, self._open = self._open, set()

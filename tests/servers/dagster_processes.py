@@ -1,7 +1,7 @@
-"""Dagster as several real processes on one PostgreSQL, and the calls that its pages make.
+"""Dagster as several real processes on one PostgreSQL, and the calls of its web pages.
 
-Put here: starting them, putting runs into the queue as the pages do, looking at strips.
-Not here: what is expected.
+Put here: starting them, queueing runs like the pages do, reading partition states.
+Not here: expectations.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ mutation Backfill($of: LaunchBackfillParams!) {
 
 @dataclass(frozen=True)
 class Webserver:
-    """Dagster's own API, as its pages call it."""
+    """Dagster's GraphQL API, with the calls of its pages."""
 
     session: str
 
@@ -60,14 +60,14 @@ class Webserver:
         return in_session(self.session)
 
     def queue(self, asset: Sequence[str], hours: Sequence[str], tags: dict[str, str]) -> None:
-        """A run for each of the hours, into the queue."""
+        """Queue one run for each hour."""
         runs = [self._run(asset, tags | {"dagster/partition": hour}) for hour in hours]
         answer = self._ask(LAUNCH, {"runs": runs})["launchMultipleRuns"]
         kinds = {one["__typename"] for one in answer.get("launchMultipleRunsResult", [answer])}
         assert kinds == {"LaunchRunSuccess"}, answer
 
     def backfill(self, asset: Sequence[str], hours: Sequence[str]) -> None:
-        """One run for all of the hours, as soon as the daemon sees it."""
+        """Launch one backfill run for all hours; the daemon starts it."""
         asked = {"partitionNames": list(hours), "assetSelection": [{"path": list(asset)}]}
         answer = self._ask(BACKFILL, {"of": asked})["launchPartitionBackfill"]
         assert answer["__typename"] == "LaunchBackfillSuccess", answer
@@ -96,7 +96,7 @@ class Webserver:
 
 
 def printed_session(log: Path) -> str:
-    """The address with a token that `up` printed, as soon as it did."""
+    """The address with a token that `up` prints, as soon as it is in the log."""
     found = re.search(r"Dagster is at (\S+)", log.read_text())
     assert found, log.read_text()
     return found[1]
@@ -107,7 +107,7 @@ def root_of(session: str) -> str:
 
 
 def in_session(session: str) -> httpx.Client:
-    """A client that has a session, which the address with its token begins."""
+    """A client with a session, which it starts with the address and its token."""
     client = httpx.Client(base_url=root_of(session), timeout=ANSWER_SECONDS)
     client.get(session, follow_redirects=True).raise_for_status()
     return client
@@ -124,7 +124,7 @@ def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 2.0) 
 def up(
     home: Path, log: Path, *options: str, environment: dict[str, str] | None = None
 ) -> Iterator[tuple[str, Popen[bytes]]]:
-    """`gpu-ledger up` as a process of its own, once it shows its pages; the address it printed."""
+    """`gpu-ledger up` as a process of its own, once its pages respond; the printed address."""
     port = free_port()
     command = [Path(sys.executable).parent / "gpu-ledger", "up", "--home", home, "--port", port]
 
@@ -146,7 +146,7 @@ def up(
 
 @contextmanager
 def all_ended(dagster_home: Path) -> Iterator[None]:
-    """Afterwards nothing of this home runs: a code server outlives its daemon, and waits for it."""
+    """At the end, kill all processes of this home: a code server outlives its daemon."""
     try:
         yield
     finally:
@@ -158,7 +158,7 @@ def all_ended(dagster_home: Path) -> Iterator[None]:
 def _processes_of(dagster_home: Path) -> Iterator[int]:
     wanted = f"DAGSTER_HOME={dagster_home.resolve()}".encode()
     for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+        with suppress(OSError):  # it has ended, or belongs to another user
             if wanted in environment.read_bytes().split(b"\0"):
                 yield int(environment.parent.name)
 

@@ -1,7 +1,7 @@
-"""The naive observer: every revision of every pod, straight from etcd, with nothing thought about.
+"""The naive observer: every revision of every pod directly from etcd, without interpretation.
 
-Put here: listening to etcd from the present on, and reading single facts off a pod's life.
-Not here: anything of the collector's; neither its code nor the API server's watch is used.
+Put here: watching etcd from the present on, and reading single facts from a pod's revisions.
+Not here: code of the collector or the watch of the API server; neither is used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PREFIX = "/registry/pods/"
 
 @dataclass(frozen=True)
 class Revision:
-    """One write: how the pod was from then on, or, when it is deleted, how it was last."""
+    """One write: the new state of the pod, or its last state if it was deleted."""
 
     number: int
     told_at: datetime
@@ -65,7 +65,7 @@ class PodHistory:
 
     @property
     def bound_at(self) -> str:
-        """The earliest time at which anybody wrote that it was scheduled."""
+        """The earliest time of scheduling in any revision."""
         said = [
             condition["lastTransitionTime"]
             for revision in self.revisions
@@ -76,12 +76,12 @@ class PodHistory:
 
     @property
     def started_at(self) -> str:
-        """The earliest start of a main container that anybody ever wrote."""
+        """The earliest start of a main container in any revision."""
         return min((at for r in self.revisions for at in _starts(r.document)), default="")
 
     @property
     def ends(self) -> list[str]:
-        """The last finish, as each revision says in which the pod is over and all containers too.
+        """The last finish in each revision in which the pod and all containers have ended.
 
         On a busy machine, kwok may end a pod a second time, at a later time.
         """
@@ -96,7 +96,7 @@ class PodHistory:
 
     @property
     def ended_at(self) -> str:
-        """The last finish, as it was when the pod was first over and every container said so."""
+        """The last finish in the first revision in which the pod and every container have ended."""
         return next(iter(self.ends), "")
 
     @property
@@ -118,7 +118,7 @@ def _starts(document: Document) -> Iterator[str]:
 
 
 class Observer:
-    """Listens until it is closed."""
+    """Watches until it is closed."""
 
     def __init__(self, plane: ControlPlane, clock: Clock) -> None:
         self.pods: dict[str, PodHistory] = {}
@@ -154,7 +154,7 @@ class Observer:
         self.revision = number
 
     def until(self, at: datetime) -> dict[str, PodHistory]:
-        """What was told before an instant."""
+        """The revisions before an instant."""
         then = {
             uid: PodHistory([r for r in pod.revisions if r.told_at < at])
             for uid, pod in self.pods.items()

@@ -1,7 +1,7 @@
-"""The FOCUS validator, in an environment of its own: its libraries are older than ours.
+"""The FOCUS validator in an environment of its own, because its libraries are older than ours.
 
-Put here: making that environment once per pinned version, running it, reading its report.
-Not here: what is validated.
+Put here: creating that environment once per pinned version, running it, reading its report.
+Not here: the validated files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ PINNED = ("focus-validator==2.2.1", "pyarrow<20")
 SPECIFICATION = "1.2"
 
 CONTRADICTORY = frozenset({"InvoiceId-C-004-C"})
-"""Wants InvoiceId to be null where C-005 wants it not to be; both are asked of every row, so a row
-with an invoice fails the one and a row without fails the other."""
+"""Requires InvoiceId to be null, while C-005 forbids that, so every row fails one of them."""
 
 _TOTAL = re.compile(r"Total: (\d+) \| Pass: (\d+) \| Fail: (\d+) \| Skipped: (\d+)")
 _FAILED = re.compile(r"(\S+): FAIL ")
@@ -29,7 +28,7 @@ _FAILED = re.compile(r"(\S+): FAIL ")
 
 @dataclass(frozen=True)
 class Report:
-    """What the validator counted, and which rules failed."""
+    """The numbers of the validator's report, and the failed rules."""
 
     total: int
     passed: int
@@ -37,7 +36,7 @@ class Report:
 
 
 def installed() -> Path:
-    """The environment's folder, made when it is not there yet."""
+    """The environment's folder, created if it is absent."""
     folder = build.cache_folder() / "focus-validator-2.2.1"
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -52,9 +51,9 @@ def installed() -> Path:
 
 
 def validate(csv: Path) -> Report:
-    """Check a file against the rules that come with the validator; it asks no network."""
+    """Check a file against the rules of the validator, without a network."""
     folder = installed()
-    # It reads its list of currencies relative to where it is started.
+    # It reads its list of currencies relative to its working directory.
     [packages] = (folder / "lib").glob("python3*/site-packages")
     ran = subprocess.run(
         [folder / "bin" / "focus-validator", "--data-file", csv, "--block-download",

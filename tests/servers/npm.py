@@ -1,7 +1,7 @@
-"""Packages of npm that tests read and that are not installed.
+"""npm packages that tests read and that are not installed.
 
 Put here: fetching and unpacking one.
-Not here: which packages, or what is done with them.
+Not here: the choice of packages, or their use.
 """
 
 from __future__ import annotations

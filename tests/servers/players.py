@@ -1,6 +1,6 @@
-"""People and kubelets of a real cluster in tests: who creates pods, and what becomes of them.
+"""People and kubelets of a real cluster in tests: they create pods and change their state.
 
-Put here: single deeds through the API. Not here: stories, or what anybody makes of them.
+Put here: single actions through the API. Not here: sequences of actions, or expectations.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 def now_text() -> str:
-    """As a kubelet writes it: by the machine's own clock."""
+    """The machine's time in the format of a kubelet."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True)
 class Players:
-    """All deeds are done by the admin; what counts is what the server then tells."""
+    """Does all actions as the admin; tests compare only the responses of the server."""
 
     admin: httpx.Client
 
@@ -46,7 +46,7 @@ class Players:
             "status": {"capacity": offered, "allocatable": offered},
         }
         made = self._done(self.admin.post("/api/v1/nodes", json=document))
-        # A created node has the status that its creator gave it.
+        # A created node has the status from its creator.
         assert made["status"]["capacity"][GPU] == str(gpus)
 
     def job(self, namespace: str, name: str) -> Document:
@@ -95,7 +95,7 @@ class Players:
         return self._done(self.admin.get(_pod(namespace, name)))
 
     def restart(self, namespace: str, name: str) -> None:
-        """The main container ended with an error and runs again."""
+        """End the main container with an error and run it again."""
         [status] = self.read(namespace, name)["status"]["containerStatuses"]
         began, now = status["state"]["running"]["startedAt"], now_text()
         ended = {"exitCode": 137, "finishedAt": now, "reason": "OOMKilled", "startedAt": began}
@@ -107,12 +107,12 @@ class Players:
         self._patch_status(namespace, name, {"containerStatuses": [status | again]})
 
     def evict(self, namespace: str, name: str) -> None:
-        """As a kubelet does under pressure: Failed, and no container says when it ended."""
+        """Evict the pod like a kubelet under pressure: Failed, no finish times of containers."""
         failed = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
         self._patch_status(namespace, name, failed)
 
     def fail(self, namespace: str, name: str) -> None:
-        """Its container ended with an error, for good."""
+        """End its container with an error, permanently."""
         [status] = self.read(namespace, name)["status"]["containerStatuses"]
         began = status["state"]["running"]["startedAt"]
         ended = {"exitCode": 1, "finishedAt": now_text(), "reason": "Error", "startedAt": began}
@@ -120,7 +120,7 @@ class Players:
         self._patch_status(namespace, name, {"phase": "Failed", "containerStatuses": [over]})
 
     def delete(self, namespace: str, name: str, grace: int | None = None) -> None:
-        """Ask for its deletion; with `grace=0` it is gone at once, whatever runs."""
+        """Request its deletion; with `grace=0` it is removed at once, even if it runs."""
         params = {} if grace is None else {"gracePeriodSeconds": grace}
         self._done(self.admin.delete(_pod(namespace, name), params=params))
 

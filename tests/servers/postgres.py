@@ -1,7 +1,7 @@
 """A real PostgreSQL for tests: its own cluster in a temporary folder, on loopback, no password.
 
 Put here: starting, stopping and restarting it.
-Not here: what Dagster keeps in it.
+Not here: Dagster's tables in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Postgres:
 
 
 def _account() -> str | None:
-    """PostgreSQL refuses to run as root; Debian's package brings an account for it."""
+    """PostgreSQL refuses to run as root; Debian's package has an account for it."""
     return "postgres" if os.geteuid() == 0 else None
 
 
@@ -61,7 +61,7 @@ def make_cluster(folder: Path) -> Postgres:
 
 @contextmanager
 def started(postgres: Postgres) -> Iterator[Postgres]:
-    """The cluster, answering; leaving the block stops it, entering again restarts it."""
+    """The running cluster. It stops at the end of the block; another block starts it again."""
     program = required("postgres", f"{PLACES}/postgres")
     command = [
         *(program, "-D", postgres.folder / "data", "-p", str(postgres.port)),
@@ -75,7 +75,7 @@ def started(postgres: Postgres) -> Iterator[Postgres]:
 
 
 def _answers(postgres: Postgres) -> bool:
-    """Whether it takes a session: it listens while it is still starting up."""
+    """Whether it accepts a session; it listens before it is ready."""
     import psycopg2
 
     try:

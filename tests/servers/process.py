@@ -1,7 +1,7 @@
-"""Starting a real server for a test: a free port, a temporary folder, a look whether it answers.
+"""Starting a real server for a test: a free port, a temporary folder, a check of its response.
 
-Put here: what every server needs.
-Not here: any one server's options (a module each beside this file).
+Put here: functions for all servers.
+Not here: options of one server (one module each in this folder).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pytest
 
 from tests.servers import build
 
-START_SECONDS = 120.0  # the slowest of them, a cold kube-apiserver, took 20 s on two busy cores
+START_SECONDS = 120.0  # the slowest, a cold kube-apiserver, took 20 s on two busy cores
 STOP_SECONDS = 10.0
-PATIENCE_SECONDS = 90.0  # whatever a real server does by itself, on a machine under load
+PATIENCE_SECONDS = 90.0  # for any action of a real server, on a machine under load
 
 
 def free_port() -> int:
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def required(name: str, *places: str) -> Path:
-    """The path of a program. Where it is missing, CI fails and a laptop is told what to install."""
+    """The path of a program. If it is missing, CI fails; a laptop shows the install command."""
     found = build.program(name) or _on_path(name, places)
     if found is None:
         missing(f"{name} is not here: `make servers` builds it, or install your system's package")
@@ -41,7 +41,7 @@ def required(name: str, *places: str) -> Path:
 
 
 def missing(text: str) -> NoReturn:
-    """A server is not here: CI fails, and a laptop is told what to install."""
+    """Report a missing server: CI fails, and a laptop shows the command to install it."""
     if os.environ.get("CI"):
         pytest.fail(text)
     pytest.skip(text)
@@ -67,10 +67,10 @@ def running(
     gently: bool = True,
     start_seconds: float = START_SECONDS,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A started server, once it answers; it is stopped at the end, whatever happened.
+    """A server that responds; it is always stopped at the end.
 
-    The parts of the command are texts, paths and numbers. Not gently: it has nothing to put in
-    order, and saying goodbye to its clients takes many times longer than the test.
+    The parts of the command are texts, paths and numbers. With gently=False it is killed: it has no
+    data to save, and closing its connections takes many times longer than the test.
     """
     with log.open("ab") as sink:
         process = subprocess.Popen(
@@ -91,8 +91,8 @@ def running(
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end; make it end when it does not."""
-    process.terminate()  # nothing, when it has ended
+    """Terminate the process; kill it if it does not end."""
+    process.terminate()  # no effect if it has ended
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
@@ -115,7 +115,7 @@ def _wait_for(
 
 
 def wait_for(done: Callable[[], bool], what: str = "it", every_seconds: float = 0.05) -> None:
-    """Until a server got there; fails when it never does."""
+    """Wait for a condition; fail after a limit of time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not done():
         assert time.monotonic() < deadline, f"{what} did not happen in {PATIENCE_SECONDS:.0f} s"
@@ -123,7 +123,7 @@ def wait_for(done: Callable[[], bool], what: str = "it", every_seconds: float = 
 
 
 def listens(port: int) -> bool:
-    """Whether anything accepts a connection on a port of this machine."""
+    """Whether a server accepts connections on a port of this machine."""
     with socket.socket() as caller:
         caller.settimeout(0.5)
         return caller.connect_ex(("127.0.0.1", port)) == 0

@@ -1,7 +1,7 @@
-"""A real Prometheus for tests, over blocks that promtool made or scraping what a test serves.
+"""A real Prometheus for tests, with blocks from promtool or scraping a page of the test.
 
-Put here: starting one of either version, and giving it history.
-Not here: what is asked of it.
+Put here: starting one of either version, and writing its history.
+Not here: the queries.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import httpx
 from tests.servers import build
 from tests.servers.process import free_port, missing, required, running
 
-DEBIAN = Path("/usr/bin/prometheus")  # 2.x: ranges are closed there
-# Blocks are older than any retention that starts from now.
+DEBIAN = Path("/usr/bin/prometheus")  # 2.x, whose ranges are closed
+# Longer than the age of any block.
 KEPT = "100y"
 
 
@@ -56,7 +56,7 @@ def make_blocks(which: Programs, files: list[Path], data: Path, *options: str) -
 def prometheus(
     which: Programs, folder: Path, config: str = "", *options: str
 ) -> Iterator[httpx.Client]:
-    """A started server over `folder/data`; the client speaks to it."""
+    """A server over `folder/data`, and a client for it."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     file = folder / "prometheus.yml"

@@ -1,10 +1,10 @@
-"""The simulated fleet's objects, written into a real kube-apiserver exactly as they are.
+"""The simulated fleet's objects, written unchanged into a real kube-apiserver.
 
-Put here: writing, and reading back. Not here: what is compared.
+Put here: writing, and reading back. Not here: comparisons.
 
-Each object is created and given its status by the API, strictly checked, as a client of it would.
-What the server alone decides (UID, times of creation and deletion) is then written into its store,
-so that everybody who reads from it sees the fleet's own.
+Each object is created and receives its status through the API, with strict validation. The fields
+that only the server sets (UID, times of creation and deletion) are then written into etcd, so that
+all readers get the values of the fleet.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.servers.control_plane import ControlPlane
 
 Document = dict[str, Any]
 
-# etcd's own names of resources, where they differ.
+# etcd's own names of resources, if they differ.
 STORED_AS = {"nodes": "minions"}
-# What an object says of itself that no client may write.
+# The metadata that only the server writes.
 DECIDED_BY_SERVER = (
     "uid",
     "resourceVersion",
@@ -36,7 +36,7 @@ SERVED = {resource.kind: resource for resource in RESOURCES}
 
 
 def path_of(document: Document) -> str:
-    """Where the API serves this object."""
+    """The path of this object in the API."""
     return f"{_folder(document)}/{document['metadata']['name']}"
 
 
@@ -47,7 +47,7 @@ def _folder(document: Document) -> str:
 
 
 def key_of(document: Document) -> str:
-    """Where etcd keeps it."""
+    """The key of this object in etcd."""
     resource, meta = SERVED[document["kind"]], document["metadata"]
     inside = f"{meta['namespace']}/" if resource.namespaced else ""
     return f"{_prefix(resource)}{inside}{meta['name']}"
@@ -58,9 +58,9 @@ def _prefix(resource: Resource) -> str:
 
 
 def write_all(plane: ControlPlane, documents: Iterable[Document]) -> None:
-    """Write objects in an order in which a server takes them: namespaces first.
+    """Write objects in an order that the server accepts: namespaces first.
 
-    A namespace that is going takes nothing new, so it begins to go at the end.
+    A namespace in deletion accepts no new objects, so its deletion is requested last.
     """
     ordered = sorted(documents, key=lambda d: d["kind"] != "Namespace")
     with plane.client() as admin:
@@ -73,13 +73,13 @@ def write_all(plane: ControlPlane, documents: Iterable[Document]) -> None:
 
 
 def write(plane: ControlPlane, admin: httpx.Client, document: Document) -> None:
-    """Create one object, ask for its deletion, give it its status, and then its identity."""
+    """Create one object, request its deletion, set its status, and then its identity."""
     shown = _created(admin, document)
     if document["kind"] == "Namespace":
         _identify(plane, document)
         return
     if _is_going(document):
-        # Asked for while it does not run yet: of a pod that has ended nothing would be left.
+        # Deleted before it runs, because the server removes a pod that has ended at once.
         grace = {"gracePeriodSeconds": document["metadata"]["deletionGracePeriodSeconds"]}
         shown = _accepted(admin.delete(path_of(document), params=grace), document)
     if document.get("status"):
@@ -94,12 +94,12 @@ def _is_going(document: Document) -> bool:
 
 
 def _identify(plane: ControlPlane, document: Document) -> None:
-    """Give a stored object the UID and the times that it has in the fleet."""
+    """Write the fleet's UID and times into a stored object."""
     stored = plane.stored(key_of(document))
-    # The server derives other values from the UID: the selector of a Job.
+    # The server derives other values from the UID, such as the selector of a Job.
     text = json.dumps(stored).replace(stored["metadata"]["uid"], document["metadata"]["uid"])
     stored = json.loads(text)
-    # Only what the server has decided already: a namespace is identified before it goes.
+    # Only fields that the server has set: a namespace is identified before its deletion.
     for name in ("uid", "creationTimestamp", "deletionTimestamp"):
         if name in stored["metadata"]:
             stored["metadata"][name] = document["metadata"][name]
@@ -111,7 +111,7 @@ def _created(admin: httpx.Client, document: Document) -> Document:
     strictly = {"fieldValidation": "Strict"}
     answer = admin.post(_folder(document), params=strictly, json=body)
     if answer.status_code == 409 and document["kind"] == "Namespace":
-        # kube-system is there from the start; it becomes the fleet's.
+        # kube-system exists from the start; it receives the fleet's values.
         return dict(admin.get(path_of(document)).json())
     return _accepted(answer, document)
 
@@ -122,7 +122,7 @@ def _as_a_client_writes(document: Document) -> Document:
     for name in DECIDED_BY_SERVER:
         body["metadata"].pop(name, None)
     if body["kind"] == "Job":
-        # A server makes both itself, from the Job's UID.
+        # The server derives both from the UID of the Job.
         body["spec"].pop("selector", None)
         body["spec"]["template"]["metadata"].pop("labels", None)
     return body
@@ -136,7 +136,7 @@ def _accepted(answer: httpx.Response, document: Document) -> Document:
 
 
 def read_back(admin: httpx.Client, document: Document) -> Document:
-    """The object as the server shows it now, without what every write changes."""
+    """The object in the server's current form, without fields that every write changes."""
     answer = admin.get(path_of(document))
     read = _accepted(answer, document)
     read["metadata"].pop("managedFields", None)
@@ -144,7 +144,7 @@ def read_back(admin: httpx.Client, document: Document) -> Document:
 
 
 def wipe(plane: ControlPlane) -> None:
-    """Remove all objects of the fleet's kinds, whatever holds them, but kube-system."""
+    """Remove all objects of the fleet's kinds except kube-system, with or without finalizers."""
     system = plane.stored("/registry/namespaces/kube-system")
     for resource in RESOURCES:
         plane.remove(_prefix(resource))

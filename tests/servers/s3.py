@@ -1,7 +1,7 @@
-"""A real S3 server for tests: versitygw over a folder, on loopback, behind a network to be cut.
+"""A real S3 server for tests: versitygw over a folder, on loopback, behind a relay.
 
-Put here: starting it, and the environment by which clients find it.
-Not here: what is kept in it.
+Put here: starting it, and the environment variables of its clients.
+Not here: the stored objects.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Bucket:
     """One bucket of a running server."""
 
     relay: Relay
-    folder: Path  # where the server keeps the objects as files
+    folder: Path  # the server's folder with the objects as files
 
     def url(self, prefix: str) -> str:
         return f"s3://{BUCKET}/{prefix}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client needs to know; the same names as any other client of S3 reads."""
+        """The settings of a client, in the usual variables of S3 clients."""
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.relay.port}",
             "AWS_ACCESS_KEY_ID": ACCESS,
@@ -50,8 +50,8 @@ def s3_server(folder: Path) -> Iterator[Bucket]:
         *("--access", ACCESS, "--secret", SECRET, "--region", REGION),
         *("--port", f"127.0.0.1:{port}"),
         "--keep-alive",
-        # Not with --sidecar: attributes beside the objects change apart from them, and of two who
-        # swap at once both may win.
+        # Not with --sidecar: it stores attributes apart from the objects, so two simultaneous swaps
+        # may both succeed.
         "posix",
         root,
     ]

@@ -1,4 +1,4 @@
-"""What a real Prometheus is told to scrape: every exporter of a fake cluster, at its labels.
+"""The scrape configuration of a real Prometheus for every exporter of a simulated cluster.
 
 Put here: the configuration of its targets.
 Not here: starting it (`prometheus`), or serving the exporters (`fake_gpu.serve`).
@@ -16,7 +16,7 @@ INTERVAL_SECONDS = 1
 
 
 def scrape_config(pages: Expositions, port: int) -> str:
-    """Scrape every page under the labels that the fake gives its targets."""
+    """Scrape every page with the target labels of the simulator."""
     jobs: dict[str, dict[str, Any]] = {}
     for path, (target, _) in pages.texts.items():
         job = jobs.setdefault(

@@ -1,7 +1,7 @@
-"""A fleet's samples in the stores of a real Thanos, shared among them in several ways.
+"""A fleet's samples in the stores of a real Thanos, divided between them in several ways.
 
-Put here: the fleet, shares of its series, and real stores with a querier over them.
-Not here: single components (`thanos`), or what is asked.
+Put here: the fleet, the division of its series, and real stores with a querier over them.
+Not here: single components (`thanos`), or the queries.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from tests.servers.thanos import Component
 from tests.small_fleets import MIDNIGHT, fleet_of, monitoring, node, pod, quiet_cluster
 
 START = datetime.fromtimestamp(MIDNIGHT, UTC)
-# Until when samples are in the stores.
+# The end of the samples in the stores.
 ENDS_AT = START + timedelta(hours=3)
 INTERVAL_SECONDS = 60
 PODS = 60
 REPLICA = "prometheus_replica"
-# A querier lists a store that is gone for five minutes; here for no longer than it takes.
+# A querier lists a lost store for five minutes; here only for this time.
 FORGETS_AFTER = "5s"
 
 # --- the fleet ----------------------------------------------------------------------------------
 
 
 def crowded(replicas: int) -> Cluster:
-    """Sixty pods of two tenants, all there from before the first hour until after the last."""
+    """Sixty pods of two tenants, which exist before the first hour and after the last."""
     jobs = (ScrapeJob("kube-state-metrics", INTERVAL_SECONDS, honor_labels=True),)
     watched = monitoring(replicas=replicas, staleness=False, jobs=jobs)
     nodes = (node("node-a", cards=PODS // 2), node("node-b", cards=PODS // 2))
@@ -54,7 +54,7 @@ def crowded(replicas: int) -> Cluster:
 
 
 def lost_scrapes() -> tuple[Fault, ...]:
-    """Each replica lost another scrape of kube-state-metrics."""
+    """Each replica lost a different scrape of kube-state-metrics."""
     return tuple(
         Fault(f"lost-{replica}", "replica_scrape_lost", "", MIDNIGHT + at, MIDNIGHT + at + 60, 1,
               {"replica": replica})
@@ -63,12 +63,12 @@ def lost_scrapes() -> tuple[Fault, ...]:
 
 
 def whole_fleet() -> Fleet:
-    """Scraped by one Prometheus, every time."""
+    """Scraped by one Prometheus, without losses."""
     return fleet_of(crowded(replicas=1))
 
 
 def replicated_fleet() -> Fleet:
-    """Scraped by two, each of which lost another scrape."""
+    """Scraped by two, each of which lost a different scrape."""
     return replace(fleet_of(crowded(replicas=2)), faults=lost_scrapes())
 
 
@@ -76,7 +76,7 @@ NAMES = "|".join(entry.metric for entry in ALLOCATION_ENTRIES)
 
 
 def samples_of(fleet: Fleet, ends_at: datetime = ENDS_AT) -> FleetSeries:
-    """The samples until then."""
+    """The samples before that instant."""
     histories = {c.cluster_id: ObjectHistory(c, fleet.faults) for c in fleet.clusters}
     return FleetSeries(fleet, histories, StoppedClock(ends_at))
 
@@ -96,12 +96,12 @@ Share = Callable[[RawSeries], bool]
 
 
 def by_series(which: int) -> Share:
-    """Half of all series, whatever they are about: as receivers share them."""
+    """Half of all series, by their hash, as receivers divide them."""
     return lambda series: int(sha256(dict(series.key))[:8], 16) % 2 == which
 
 
 def by_tenant(which: int) -> Share:
-    """All pods of one tenant; what is of no tenant is in both."""
+    """All pods of one tenant; series without a tenant are in both."""
     other = ("team-b", "team-a")[which]
     return lambda series: series.labels.get("namespace") != other
 
@@ -112,7 +112,7 @@ def by_replica(which: int) -> Share:
 
 @dataclass
 class Store:
-    """A Prometheus with a part of the history, its sidecar, and the network before it."""
+    """A Prometheus with a part of the history, its sidecar, and the relay in front of it."""
 
     sidecar: Component
     relay: Relay
@@ -159,7 +159,7 @@ def _lines(series: RawSeries) -> str:
 
 @dataclass
 class Halves:
-    """Two stores, each with its share, and the querier over both."""
+    """Two stores, each with its part, and the querier over both."""
 
     stores: tuple[Store, ...]
     url: str

@@ -1,8 +1,8 @@
-"""Budget steps through a pair of real Alertmanagers to a webhook that counts.
+"""Budget steps through a pair of real Alertmanagers to a webhook that counts notifications.
 
-The same script as for the Alertmanager in memory: groups by tenant, inhibition, restart, a
-notification log that forgot. The pair runs on the machine's clock, and group times are seconds;
-the clock of gpu-ledger is moved by minutes.
+The script is that of the Alertmanager in memory: groups by tenant, inhibition, restart, a lost
+notification log. The pair uses the machine's clock with group times of seconds; the clock of
+gpu-ledger is moved by minutes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ receivers:
 
 
 class Pair:
-    """Two peers that know each other, and the webhooks that they sent."""
+    """Two peers of one cluster, and the webhooks that they sent."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -172,7 +172,7 @@ def test_a_pair_notifies_each_step_once_and_nothing_after_a_restart(tmp_path: Pa
         pair.start(1, forgetful=True)
         result = send(pair, deliveries, 95, 40 * minutes)
         assert (result.posted, result.delivered) == ((), ())
-        time.sleep(4)  # two group intervals, in which a repeated alert would be notified
+        time.sleep(4)  # two group intervals, in which a repeated alert would cause a notification
         assert len(pair.webhooks) == 2
 
 

@@ -1,4 +1,4 @@
-"""The AMD exporter's manifests and its page, against a real API server, kubectl and promtool."""
+"""The AMD exporter's manifests and metrics page against a real API server, kubectl and promtool."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = "how-to/amd-gpus.md"
 NAMESPACE = "gpu-ledger-amd-exporter"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:gpu-ledger-amd-exporter"
 KIND = "gpu-ledger-amd-exporter"
-# What each part asks for beyond the restricted pod security standard, as the API server says it.
+# The rights of each part beyond the restricted pod security standard, in the API server's words.
 BEYOND_RESTRICTED = {
     "base": {"restricted volume types", "runAsNonRoot != true", "runAsUser=0"},
     "non-root": {"restricted volume types"},
@@ -67,7 +67,7 @@ def kubectl(plane: ControlPlane, *arguments: str, status: int = 0) -> str:
 
 
 def part(folder: Path, base: str, *components: str) -> Path:
-    """A kustomization of the user's own, over these parts."""
+    """A kustomization of a user over these parts."""
     shutil.copytree(DEPLOY, folder / "deploy" / "amd-exporter")
     own = folder / "own"
     own.mkdir()
@@ -112,7 +112,7 @@ def test_every_part_passes_strict_validation(
     options = ("--server-side", "--dry-run=server", "--validate=strict", "--field-manager=test")
     said = kubectl(plane, "apply", *options, "-k", str(own))
     assert "daemonset.apps/gpu-ledger-amd-exporter serverside-applied (server dry run)" in said
-    # The check can fail: the same, with a word that no API knows.
+    # The check reports a field that the API does not have.
     patch = "- op: add\n  path: /spec/template/spec/securitycontext\n  value: {}\n"
     kustomization = yaml.safe_load((own / "kustomization.yaml").read_text())
     kustomization["patches"] = [{"patch": patch, "target": {"kind": "DaemonSet"}}]
@@ -132,7 +132,7 @@ def test_every_part_passes_strict_validation(
 def test_pods_ask_for_no_more_than_the_page_says(
     plane: ControlPlane, tmp_path: Path, name: str, base: str, components: tuple[str, ...]
 ) -> None:
-    """Against the restricted standard; host paths alone are beyond it everywhere."""
+    """Checked against the restricted standard; only host paths always violate it."""
     documents = rendered(plane, part(tmp_path, base, *components))
     template = of_kind(documents, "DaemonSet")["spec"]["template"]
     space = f"strict-{name}"
@@ -141,7 +141,7 @@ def test_pods_ask_for_no_more_than_the_page_says(
         body = {"metadata": {"name": space, "labels": labels}}
         assert admin.post("/api/v1/namespaces", json=body).status_code == 201
         spec = {**template["spec"], "serviceAccountName": "default"}
-        del spec["priorityClassName"]  # only kept for pods of some namespaces
+        del spec["priorityClassName"]  # the server accepts it in some namespaces only
         pod = {"metadata": {"name": "exporter"}, "spec": spec}
         answer = admin.post(f"/api/v1/namespaces/{space}/pods?dryRun=All", json=pod)
     assert answer.status_code == 403
@@ -150,13 +150,13 @@ def test_pods_ask_for_no_more_than_the_page_says(
     assert {word for word in known if word in message} - {"hostPath"} == BEYOND_RESTRICTED[name]
 
 
-def test_the_page_is_typed_as_it_stands(plane: ControlPlane, tmp_path: Path) -> None:
+def test_the_commands_of_the_page_run_unchanged(plane: ControlPlane, tmp_path: Path) -> None:
     build, apply, look, upgrade, remove = of(PAGE, "sh")
     kustomization, _ = of(PAGE, "yaml")
     shutil.copytree(DEPLOY, tmp_path / "deploy" / "amd-exporter")
     (tmp_path / "my-amd-exporter").mkdir()
     (tmp_path / "my-amd-exporter" / "kustomization.yaml").write_text(kustomization)
-    # An image needs an engine, and is built in tests/servers/test_images.
+    # Building an image needs an engine; tests/servers/test_images covers it.
     stand_ins = {"podman": "true", "make": "true"}
     type_it(plane, tmp_path, build, stand_ins)
     image = commands_in(build)[-1][-1]
@@ -176,13 +176,13 @@ def test_the_page_is_typed_as_it_stands(plane: ControlPlane, tmp_path: Path) -> 
     with plane.client() as admin:
         gone = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{KIND}"
         wait_for(lambda: "deletionTimestamp" in admin.get(gone).text or _is_gone(admin, gone))
-        # No controller finishes a deletion here.
+        # No controller completes a deletion here.
         for path in (f"/api/v1/namespaces/{NAMESPACE}/finalize",):
             admin.put(path, json={"metadata": {"name": NAMESPACE}, "spec": {"finalizers": []}})
 
 
 def expressions(rules: Document) -> list[Document]:
-    """Every rule; line breaks in expressions differ between writers of YAML."""
+    """Every rule, with normalized line breaks, which differ between writers of YAML."""
     return [
         {**rule, "expr": " ".join(rule["expr"].split())}
         for group in rules["groups"]
@@ -252,7 +252,7 @@ def test_the_node_is_read_from_a_real_api_server(plane: ControlPlane, tmp_path: 
     reader = KubernetesNode(plane.url, "node-1", tmp_path)
     with pytest.raises(NodeError, match="403"):
         reader.read()
-    # The token is read anew for each request, as it is replaced while the exporter runs.
+    # The token is read for each request, because Kubernetes replaces it.
     (tmp_path / "token").write_text(token_of("admin"))
     found = reader.read()
     assert (found.gpu_capacity, found.labels["topology.kubernetes.io/zone"]) == (8, "z1")

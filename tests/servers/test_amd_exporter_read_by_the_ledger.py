@@ -1,10 +1,12 @@
-"""Simulated AMD nodes behind our exporter, in a real Prometheus: the ledger reads what AMD's shows.
+"""Our exporter on simulated AMD nodes, in a real Prometheus: the ledger reads the same as from
+AMD's.
 
-Put here: the way of one reading from a card's state to the ledger's runs, by both exporters.
+Put here: the path of a reading from a card's state to the ledger's runs, for both exporters.
 Not here: names and units one by one (`test_thanos_telemetry`), or facts (`fct_gpu_use`).
 
-The simulator is AMD's exporter. Our own exporter is the real one, on tools that say the same state:
-every 30 seconds of two hours it collects, and its page becomes the history of a real Prometheus.
+The simulator serves AMD's exporter. Our own exporter is the real one, with tools that report the
+same state: it collects every 30 seconds for two hours, and its pages become the history of a real
+Prometheus.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ READINGS = {"card_use", "memory_traffic", "memory_used", "power", "temperature"}
 
 
 class SimulatedTools:
-    """The tools of one node at one moment, as a source of our exporter."""
+    """The tools of one node at one instant, as a source of our exporter."""
 
     name = "amd-smi"
 
@@ -109,7 +111,7 @@ def _address(stretch: Stretch) -> str:
 
 
 def _gpu(index: int, stretch: Stretch) -> dict[str, Any]:
-    """A logical device as amd-smi of ROCm 6 shows it: without figures of single partitions."""
+    """A logical device in the form of amd-smi of ROCm 6: without values of single partitions."""
     entity = stretch.entity
     partition, pct = entity.partition_id or 0, int(stretch.card_pct)
     first = entity.devices[0]

@@ -51,7 +51,8 @@ def exporter(folder: Path, *arguments: str) -> Iterator[int]:
         scheme = "https" if "--tls-cert" in arguments else "http"
         try:
             url = f"{scheme}://127.0.0.1:{port}/readyz"
-            # Loopback only: this asks whether it is up, not who it is.
+            # Only on loopback, and only to see whether it responds, so the certificate is not
+            # verified.
             return httpx.get(url, verify=False, timeout=2).status_code in (200, 503)
         except httpx.TransportError:
             return False
@@ -111,14 +112,14 @@ def test_prometheus_scrapes_over_tls_and_every_panel_has_data(version: int, tmp_
                 assert labels["job"] == "gpu-ledger-amd-exporter"
                 free = "node:amd_gpu_free:count"
                 wait_for(lambda: bool(instant(real, free)), "the first rules")
-                # Of three, a pod has one and one is ill.
+                # Of three devices, a pod holds one and one is unhealthy.
                 assert [row["value"][1] for row in instant(real, free)] == ["1"]
                 assert instant(real, "up")[0]["value"][1] == "1"
                 wait_for(lambda: not empty_panels(real), "a value in every panel")
 
 
 def empty_panels(real: httpx.Client) -> list[str]:
-    """The panels without a value; that of broken exporters is empty where none is broken."""
+    """The panels without a value, except that of broken exporters if none is broken."""
     board = json.loads((DEPLOY / "dashboard.json").read_text())
     return [
         f"{panel['title']}: {target['expr']}"
@@ -129,8 +130,8 @@ def empty_panels(real: httpx.Client) -> list[str]:
     ]
 
 
-def test_promtool_has_nothing_against_the_page(tmp_path: Path) -> None:
-    """Partitions with figures of their own, whole cards, errors, every metric that there is."""
+def test_promtool_reports_no_fault_of_the_page(tmp_path: Path) -> None:
+    """The page has partitions with values of their own, whole cards, errors, and every metric."""
     rocm = Rocm(tmp_path / "rocm")
     rocm.library([], how="init")
     engines: dict[str, list[int | None]] = {f"xcp_{n}": [n] for n in range(8)}

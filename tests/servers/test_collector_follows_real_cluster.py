@@ -1,8 +1,8 @@
-"""The collector follows a real cluster while it is killed, cut off, and told that history is gone.
+"""The collector follows a real cluster while it is killed, disconnected, and loses watch history.
 
-A real scheduler places pods, kwok runs them, and people and kubelets restart, evict and delete
-them. Beside it, a naive observer hears every revision from etcd itself. In the end the journal
-says what the observer saw, except for what lies in the gaps that the journal itself names.
+A real scheduler places pods and kwok runs them; the test restarts, evicts and deletes them. A naive
+observer reads every revision from etcd. At the end the journal agrees with the observer, except
+inside the gaps that the journal records.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Dark:
-    """While nobody could tell the collector anything, and nobody can any more."""
+    """An interval whose changes the collector could not receive, and cannot receive later."""
 
     began_at: datetime
     ended_at: datetime
@@ -57,7 +57,7 @@ class Dark:
 
 @dataclass
 class Cluster:
-    """A running cluster, the collector, and who looks on."""
+    """A running cluster, the collector, and the observer."""
 
     plane: ControlPlane
     players: Players
@@ -70,7 +70,7 @@ class Cluster:
     marks: int = 0
 
     def mark(self) -> None:
-        """A pod that asks for more than there is; wait until the journal has it."""
+        """Create a pod that requests more than any node has; wait until the journal has it."""
         self.marks += 1
         name = f"mark-{self.marks}"
         self.players.pod("team-a", name, 9_999)
@@ -79,7 +79,7 @@ class Cluster:
         self.observer.wait_until(int(written))
 
     def forget(self) -> None:
-        """The API server begins anew, over a store that has no history."""
+        """Restart the API server over a store without history."""
         self.plane.stop_api()
         self.plane.compact()
         self.plane.start_api()
@@ -103,7 +103,7 @@ def manifests() -> list[dict[str, Any]]:
 
 
 def may_read(admin: httpx.Client) -> None:
-    """The user `collector` may what the manifests allow, and no more."""
+    """Give the user `collector` exactly the rights of the manifests."""
     [role] = [d for d in manifests() if d["kind"] == "ClusterRole"]
     [binding] = [d for d in manifests() if d["kind"] == "ClusterRoleBinding"]
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "collector"}
@@ -137,7 +137,7 @@ def cluster(plane: ControlPlane, tmp_path: Path) -> Iterator[Cluster]:
         yield Cluster(plane, players, observer, relay, clock, collector)
 
 
-# --- what happens --------------------------------------------------------------------------------
+# --- events --------------------------------------------------------------------------------------
 
 
 def wave(cluster: Cluster, name: str, count: int) -> None:
@@ -160,7 +160,7 @@ def wave(cluster: Cluster, name: str, count: int) -> None:
 
 
 def deeds(cluster: Cluster, count: int) -> None:
-    """This happens to pods that run: to some of them, drawn by lot."""
+    """Actions on running pods, some of which are drawn at random."""
     running = sorted(
         (meta["namespace"], meta["name"])
         for pod in cluster.players.pods()
@@ -195,19 +195,19 @@ def the_whole_story(cluster: Cluster) -> None:
     cluster.mark()
     deeds(cluster, 25)
     cluster.mark()
-    # Killed while much happens, and much happens while it is away; nothing is forgotten meanwhile.
+    # Killed during many changes, and changes continue while it is down; the history is kept.
     wave(cluster, "second", 60)
     collector.kill()
     deeds(cluster, 20)
     collector.start()
     deeds(cluster, 10)
     cluster.mark()
-    # Cut off, and connected again.
+    # Disconnected and connected again.
     cluster.relay.cut()
     deeds(cluster, 15)
     cluster.relay.mend()
     cluster.mark()
-    # Cut off, and what happened meanwhile is forgotten.
+    # Disconnected, with the history of the meantime deleted.
     began_at = clock.now()
     cluster.relay.cut()
     wave(cluster, "third", 30)
@@ -217,7 +217,7 @@ def the_whole_story(cluster: Cluster) -> None:
     cluster.mark()
     cluster.dark.append(Dark(began_at, clock.now()))
     deeds(cluster, 10)
-    # Killed, and what happened meanwhile is forgotten.
+    # Killed, with the history of the meantime deleted.
     began_at = clock.now()
     collector.kill()
     deeds(cluster, 15)
@@ -231,7 +231,7 @@ def the_whole_story(cluster: Cluster) -> None:
 
 
 def calm(cluster: Cluster) -> None:
-    """Nobody is starting, ending or going any more; so nothing falls on a pushed clock's edge."""
+    """Wait until no pod starts, ends or is deleted, so that the moved clock does not affect one."""
 
     def moves(pod: dict[str, Any]) -> bool:
         starting = pod["status"]["phase"] == "Pending" and "nodeName" in pod["spec"]
@@ -243,20 +243,20 @@ def calm(cluster: Cluster) -> None:
 
 
 def end_of_hour(cluster: Cluster) -> None:
-    """Time goes on into the next hour; the journal closes the last one and lists everything."""
+    """Move the clock into the next hour; the journal closes the last hour and lists all objects."""
     calm(cluster)
     now = cluster.clock.now()
     left = hour_of(now) + timedelta(hours=1) - now
     cluster.clock.push(int(left.total_seconds()) + 5)
     cluster.mark()
-    # Some watches have nothing to say; the collector waits for them for two minutes.
+    # Watches without events are closed after two minutes.
     cluster.clock.push(150)
     cluster.mark()
     cluster.collector.wait_for("hour_closed", hour=format_instant(hour_of(now)))
     cluster.collector.wait_for("listed", resource="pods", why="hourly", complete=True)
 
 
-# --- what it comes to ----------------------------------------------------------------------------
+# --- comparison ----------------------------------------------------------------------------------
 
 
 def landed(
@@ -275,7 +275,7 @@ def matters(pod: PodHistory) -> bool:
 
 
 def effective(pod: PodHistory) -> int:
-    """What the scheduler reserves: prep runs first, the sidecar stays beside main."""
+    """The reservation of the scheduler: prep runs first, the sidecar runs beside main."""
     asked = {
         c["name"]: int(c["resources"].get("requests", {}).get(GPU, 0))
         for c in [*pod.last["spec"]["containers"], *pod.last["spec"].get("initContainers", [])]
@@ -294,7 +294,7 @@ def moment(value: datetime | None) -> str:
 
 
 def told(rows: list[Row]) -> dict[str, Row]:
-    """The last observation of each pod, and whether any said that it is gone."""
+    """The last observation of each pod, and whether any observation says that it is gone."""
     known: dict[str, Row] = {}
     for row in sorted(rows, key=lambda r: r["journal_position"]):
         before = known.get(row["pod_uid"], {"deleted": False})
@@ -303,7 +303,7 @@ def told(rows: list[Row]) -> dict[str, Row]:
 
 
 def gaps_of(rows: dict[str, list[Row]]) -> list[Dark]:
-    """The gaps that the journal names; whole seconds, so that the last one belongs to them."""
+    """The gaps in the journal, in whole seconds, with their last second included."""
     second = timedelta(seconds=1)
     gaps = [Dark(r["gap_started_at"], r["gap_ended_at"] + second) for r in rows["journal_gaps"]]
     return sorted(gaps, key=lambda gap: gap.began_at)
@@ -345,7 +345,8 @@ def test_the_journal_is_what_an_observer_with_the_full_history_saw(
         assert requests[uid, GPU] == effective(pod)
         check_times(gaps, pod, row)
     check_contradictions(rows["contradictions"])
-    assert {hour.outcome for hour in attempt.hours} == {Outcome.DEGRADED}  # it began inside
+    # The watch began inside this hour.
+    assert {hour.outcome for hour in attempt.hours} == {Outcome.DEGRADED}
 
 
 def check_times(gaps: list[Dark], pod: PodHistory, row: Row) -> None:
@@ -357,7 +358,7 @@ def check_times(gaps: list[Dark], pod: PodHistory, row: Row) -> None:
         assert times == truth, what
         assert (row["phase"], row["restart_count"]) == (pod.phase, pod.restarts), what
         return
-    # What was written and overwritten in the dark is lost; what is known is still true.
+    # A time that was written and overwritten inside a gap is lost; a recorded time is still true.
     assert times[0] in ("", truth[0]), what
     assert times[1] == "" or times[1] >= truth[1], what
     assert times[2] in ("", *pod.ends), what
@@ -367,9 +368,10 @@ def check_times(gaps: list[Dark], pod: PodHistory, row: Row) -> None:
 
 
 def check_gaps(cluster: Cluster, gaps: list[Dark]) -> None:
-    """One gap for each darkness: from the last word that was written until somebody looked again.
+    """One gap for each interval without history: from the last recorded line to the next list.
 
-    What was heard and not yet written when a collector was killed is lost with it: a flush or two.
+    Events that were received but not written when a collector was killed are lost: those of one or
+    two flushes.
     """
     assert len(gaps) == len(cluster.dark)
     for gap, dark in zip(gaps, cluster.dark, strict=True):
@@ -379,7 +381,7 @@ def check_gaps(cluster: Cluster, gaps: list[Dark]) -> None:
 
 
 def check_contradictions(rows: list[Row]) -> None:
-    """An evicted pod has no end; kwok rewrites starts, and ends too when it lost its server."""
+    """An evicted pod has no end. kwok rewrites starts, and also ends after it lost its server."""
     found = {row["what"] for row in rows}
     assert found >= {"start_moved", "end_without_time"}
     assert found <= {"start_moved", "end_without_time", "end_moved"}
@@ -392,7 +394,7 @@ def check_contradictions(rows: list[Row]) -> None:
 def spool(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """Where the journal goes: a volume, or a bucket of a real S3 server."""
+    """The place of the journal: a volume, or a bucket of a real S3 server."""
     if request.param == "folder":
         yield str(tmp_path / "spool")
         return
@@ -402,10 +404,8 @@ def spool(
         yield bucket.url("spool")
 
 
-def test_an_hour_that_was_watched_from_end_to_end_is_ok(
-    cluster: Cluster, spool: str, tmp_path: Path
-) -> None:
-    """Nothing but a few pods, and a kill: most watches have nothing to say for a whole hour."""
+def test_an_hour_with_an_unbroken_watch_is_ok(cluster: Cluster, spool: str, tmp_path: Path) -> None:
+    """A few pods and a kill: most watches have no event for a whole hour."""
     cluster.collector.spool_location = spool
     cluster.collector.start()
     cluster.mark()

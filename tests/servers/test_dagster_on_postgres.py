@@ -1,7 +1,8 @@
-"""Dagster's memory in a real PostgreSQL that restarts, is away, and is restored from an older day.
+"""Dagster's storage in a real PostgreSQL that restarts, is down, and is restored from an older
+dump.
 
-Put here: what the hours and their strips come to.
-Not here: the server (`postgres`), or Dagster's memory in SQLite (`unit/test_dagster_hours`).
+Put here: the hours and their partition states afterwards.
+Not here: the server (`postgres`), or Dagster's storage in SQLite (`unit/test_dagster_hours`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ GREEN = dict.fromkeys(NAMES, "MATERIALIZED")
 
 @dataclass
 class Server:
-    """A PostgreSQL that can be stopped and started at any moment of a test."""
+    """A PostgreSQL that a test can stop and start at any time."""
 
     cluster: postgres.Postgres
     _running: ExitStack = field(default_factory=ExitStack)
@@ -60,7 +61,7 @@ class Server:
         self._running.enter_context(postgres.started(self.cluster))
 
     def stop(self) -> None:
-        """Fast, as an administrator does it: sessions are cut off and not waited for."""
+        """Stop in the mode "fast": sessions are closed without waiting."""
         notes = self.cluster.folder / "data" / "postmaster.pid"
         os.kill(int(notes.read_text().splitlines()[0]), signal.SIGINT)
         self._running.close()
@@ -76,7 +77,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    # Not below pytest's own folder: another session closes that to PostgreSQL's account.
+    # Outside pytest's own folder, which PostgreSQL's account cannot read.
     with tempfile.TemporaryDirectory(prefix="gpu-ledger-postgres-") as folder:
         server = Server(postgres.make_cluster(Path(folder) / "cluster"))
         monkeypatch.setenv(POSTGRES_VARIABLE, server.cluster.url)
@@ -92,7 +93,7 @@ def home(world: World, tmp_path: Path) -> Path:
 
 @contextmanager
 def dagster_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dagster]:
-    """Dagster as `gpu-ledger up` starts it: its instance file says where its memory is."""
+    """Dagster as `gpu-ledger up` starts it: its instance file names the storage."""
     prepare_models(home)
     for name, value in prepare(opened_at(home, AFTER)).items():
         monkeypatch.setenv(name, value)
@@ -103,12 +104,12 @@ def dagster_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dagster]
 
 
 def told_counts(home: Path, source: Source) -> list[int]:
-    """How often each hour was asked, of hours that are whole."""
+    """The number of queries of each complete hour."""
     entries = open_hours.hour_entries(opened_at(home, AFTER), Interval(FIRST, LAST))
     return [len(e.responses) for e in entries if e.source is source and is_complete(e)]
 
 
-def test_the_url_may_be_in_a_file_and_the_pool_is_there_before_its_first_use(
+def test_the_url_may_be_in_a_file_and_the_pool_is_created_at_start(
     home: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(POSTGRES_VARIABLE)
@@ -124,7 +125,7 @@ def test_the_url_may_be_in_a_file_and_the_pool_is_there_before_its_first_use(
         assert dagster.statuses(SAMPLES) == GREEN
 
 
-def test_it_restarts_in_the_middle_of_a_backfill_and_nobody_notices(
+def test_a_restart_of_the_database_during_a_backfill_has_no_effect(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = evidence_assets.report
@@ -143,7 +144,7 @@ def test_it_restarts_in_the_middle_of_a_backfill_and_nobody_notices(
     assert told_counts(home, Source.KUBERNETES) == [1] * 6
 
 
-def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it(
+def test_the_database_stops_during_a_backfill_and_starts_too_late_for_it(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = evidence_assets.report
@@ -160,7 +161,7 @@ def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it
         server.start()
         assert dagster.statuses(SAMPLES) != GREEN
         assert end_lost_runs(dagster.mark) == 1
-        # What landed is shown without being asked again; only the other source is asked.
+        # Landed hours are shown without a new query; only the other source is queried.
         for request in dagster.look("hours_due").run_requests:
             assert dagster.execute(request).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
@@ -168,14 +169,14 @@ def test_it_goes_away_in_the_middle_of_a_backfill_and_comes_back_too_late_for_it
     assert told_counts(home, Source.KUBERNETES) == [1] * 6
 
 
-def test_while_it_is_away_hours_are_asked_without_dagster_and_shown_later(
+def test_hours_pulled_while_the_database_is_down_are_shown_later(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with dagster_of(home, monkeypatch) as dagster:
         server.stop()
         with pytest.raises(DagsterPostgresException) as gone:
             dagster.look("hours_due")
-        assert "refused" in str(gone.value.__cause__)  # a visible reason
+        assert "refused" in str(gone.value.__cause__)  # the reason is visible
         steps.pull(opened_at(home, AFTER), Interval(FIRST, LAST))
         server.start()
         assert dagster.look("hours_due").run_requests == []
@@ -183,7 +184,7 @@ def test_while_it_is_away_hours_are_asked_without_dagster_and_shown_later(
     assert told_counts(home, Source.THANOS) == [1] * 6
 
 
-def test_it_is_restored_from_an_older_dump(
+def test_the_database_is_restored_from_an_older_dump(
     home: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dump = required("pg_dump", f"{postgres.PLACES}/pg_dump")
@@ -197,7 +198,7 @@ def test_it_is_restored_from_an_older_dump(
     subprocess.run([psql, "-q", url], input=older, check=True, capture_output=True)
     with dagster_of(home, monkeypatch) as dagster:
         assert dagster.statuses(SAMPLES)[NAMES[5]] == "MISSING"
-        # The cursor may be the younger one or none: it is a hint.
+        # The cursor may be newer or absent, because it is only a hint.
         assert dagster.look("hours_due", cursor).run_requests == []
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
     assert told_counts(home, Source.THANOS) == [1] * 6
@@ -207,7 +208,7 @@ def test_up_ends_the_runs_of_its_own_earlier_starts_and_leaves_all_others(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class WouldStart(Exception):
-        """Everything before Dagster's processes was done."""
+        """Raised when all steps before the start of Dagster's processes are done."""
 
     def no_pages(*_: object, **__: object) -> None:
         raise WouldStart

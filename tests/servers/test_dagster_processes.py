@@ -1,11 +1,12 @@
-"""Webserver, daemon, runs at once, on one PostgreSQL: a queue, a broken location, a lost database.
+"""Webserver, daemon and parallel runs on one PostgreSQL, with a broken location and a lost
+database.
 
-Put here: what only real processes show.
-Not here: faults of Dagster's memory seen from one process (`test_dagster_on_postgres`,
+Put here: behaviour that needs real processes.
+Not here: faults of Dagster's storage in one process (`test_dagster_on_postgres`,
 `unit/test_dagster_faults`).
 
-A thousand partitions in the queue take a quarter of an hour: GPU_LEDGER_QUEUED_RUNS=1000 pytest,
-with this file.
+A queue of a thousand partitions takes a quarter of an hour: run this file with
+GPU_LEDGER_QUEUED_RUNS=1000.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tests.servers.test_dagster_on_postgres import Server
 pytestmark = pytest.mark.servers
 
 QUEUED_RUNS = int(os.environ.get("GPU_LEDGER_QUEUED_RUNS", "20"))
-AT_ONCE = 100  # runs that one call puts into the queue
+AT_ONCE = 100  # runs that one call queues
 SAMPLES, JOURNAL = "east/thanos_hours", "east/kubernetes_hours"
 FIRST, LAST = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 1, 6, tzinfo=UTC)
 AFTER = datetime(2026, 10, 1, 9, tzinfo=UTC)
@@ -54,7 +55,7 @@ def server() -> Iterator[Server]:
         server.stop()
 
 
-def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour_waits_for_it(
+def test_a_queue_survives_a_broken_location_and_a_lost_database(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, server.cluster.url)
@@ -75,7 +76,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
         ):
             shown.wait_until_ready()
             webserver = Webserver(new_session(shown.url, shown.folder))
-            # A backfill that somebody cut into pieces, each for an hour that is long past.
+            # A backfill as single runs, each for an hour long past.
             for begun in range(0, QUEUED_RUNS, AT_ONCE):
                 some = [OLD] * min(AT_ONCE, QUEUED_RUNS - begun)
                 webserver.queue(SAMPLES.split("/"), some, {"dagster/backfill": "long"})
@@ -87,7 +88,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
                 wait_until(lambda: bool(refusals(instance)), "a run says why it waits")
                 refused_at = queue_seen_at(instance)
                 wait_until(lambda: queue_seen_at(instance) > refused_at, "the queue is read again")
-            [why] = refusals(instance)  # one run tries for all of them
+            [why] = refusals(instance)  # one run tries on behalf of all
             assert "DecisionsRefused" in why
             assert "clusters.csv" in why
             assert counted(instance, statuses=[QUEUED]) == counted(instance) == QUEUED_RUNS
@@ -107,9 +108,9 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
                 )
                 server.start()
                 for run in instance.get_runs(dg.RunsFilter(statuses=[QUEUED])):
-                    if "dagster/backfill" in run.tags:  # nobody wants to wait for a thousand
+                    if "dagster/backfill" in run.tags:  # a thousand runs take too long
                         instance.report_run_canceled(run)
-                # What was owed is asked when the next look comes; here a person looks first.
+                # The sensor's next evaluation would query the due hours; the test evaluates it now.
                 for request in dagster.look("hours_due").run_requests:
                     dagster.execute(request)
                 wait_until(
@@ -129,7 +130,7 @@ def test_a_queue_outlasts_a_broken_location_and_a_lost_database_and_no_live_hour
 
 @contextmanager
 def refused_decisions(home: Path) -> Iterator[None]:
-    """A cluster that is decided on twice: the code location does not load."""
+    """Two decisions for one cluster, so the code location does not load."""
     table = home / "decisions" / "clusters.csv"
     right = table.read_text()
     table.write_text(right + right.splitlines()[-1] + "\n")
@@ -138,12 +139,12 @@ def refused_decisions(home: Path) -> Iterator[None]:
 
 
 def queue_seen_at(instance: dg.DagsterInstance) -> float:
-    """When the daemon that starts queued runs last reported that it works."""
+    """The time of the last heartbeat of the daemon that starts queued runs."""
     return instance.get_daemon_heartbeats()["QUEUED_RUN_COORDINATOR"].timestamp
 
 
 def refusals(instance: dg.DagsterInstance) -> list[str]:
-    """What queued runs say about the code location."""
+    """The errors of queued runs about the code location."""
     return [
         str(event.engine_event_data.error)
         for run in instance.get_runs()

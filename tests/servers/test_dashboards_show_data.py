@@ -36,7 +36,7 @@ ABSENT = {
 
 
 def with_portal(config: str, port: int) -> str:
-    """The configuration with the portal as one more target, and the recording rules."""
+    """The configuration with the portal as an additional target, and the recording rules."""
     whole: dict[str, Any] = yaml.safe_load(config)
     target = {"targets": [f"127.0.0.1:{port}"]}
     whole["scrape_configs"].append({"job_name": "gpu-ledger", "static_configs": [target]})

@@ -1,8 +1,8 @@
 """The manifests of `deploy/` on a real API server: strict validation, pod security, rights.
 
-Put here: what holds for every base and overlay, and what each account may do.
-Not here: the AMD exporter's parts (`test_amd_exporter_installed`), what the pruner's policy refuses
-(`test_idle_pruner`), or a collector that watches (`test_collector_follows_real_cluster`).
+Put here: properties of every base and overlay, and the rights of each account.
+Not here: the AMD exporter's parts (`test_amd_exporter_installed`), the refusals of the pruner's
+policy (`test_idle_pruner`), or a collector that watches (`test_collector_follows_real_cluster`).
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ def test_openshift_sets_no_user_and_no_group() -> None:
 
 
 @pytest.mark.parametrize("part", ["overlays/kubernetes", "overlays/openshift", "overlays/demo"])
-def test_what_no_policy_lets_through_is_denied(part: str) -> None:
-    """Every pod is selected by a policy, and the namespace denies the rest."""
+def test_traffic_without_a_policy_is_denied(part: str) -> None:
+    """A policy selects every pod, and the namespace denies all other traffic."""
     policies = [d for d in rendered(part) if d["kind"] == "NetworkPolicy"]
     [deny] = [p for p in policies if p["spec"]["podSelector"] == {}]
     assert "ingress" not in deny["spec"]
@@ -227,7 +227,7 @@ ASKED = sorted(
 )
 
 
-def test_each_account_may_do_what_it_must_and_nothing_else(plane: ControlPlane) -> None:
+def test_each_account_has_exactly_the_rights_it_needs(plane: ControlPlane) -> None:
     for part in ("overlays/kubernetes", "collector", "idle-pruner"):
         for document in rendered(part):
             if document["kind"] in ("Namespace", "ServiceAccount", "ClusterRole",
@@ -241,7 +241,7 @@ def test_each_account_may_do_what_it_must_and_nothing_else(plane: ControlPlane) 
 
 
 def rights(plane: ControlPlane, account: tuple[str, str]) -> set[tuple[str, str, str]]:
-    """What of ASKED an account may do in another namespace than its own."""
+    """The rights among ASKED that an account has in another namespace than its own."""
     namespace, name = account
     allowed = set()
     with plane.client() as admin:

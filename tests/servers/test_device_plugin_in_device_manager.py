@@ -1,7 +1,7 @@
 """The device plugin in the kubelet's own device manager: capacity, allocation, restarts, failures.
 
-The manager listens below /var/lib/kubelet; a mount namespace puts the test's folder there, so that
-any user can run it.
+The manager listens below /var/lib/kubelet. A mount namespace puts the test's folder there, so that
+any user can run the test.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DeviceManager:
 
 
 class Node:
-    """A folder of a kubelet, its device manager and our backend."""
+    """A kubelet folder, its device manager and our backend."""
 
     def __init__(self, folder: Path, text: str) -> None:
         self.folder = folder
@@ -129,10 +129,10 @@ def test_devices_of_init_containers_stay_taken_but_in_no_container(node: Node) -
     )
     assert admitted["i"]["options"].get("Envs") in (None, [])
     holders = node.holders()
-    # Without a kubelet the agent assigns devices itself: to as many of each container.
+    # Without a kubelet, the agent assigns the same number of devices to each container itself.
     assigned = assigned_holdings(list(node.hardware.offers()), node.pods, [])
     assert sorted(c for _, c in holders.values()) == sorted(h.container for h in assigned)
-    # What the manager gave to the containers is what the status updater says of them.
+    # The status updater reports the devices that the manager assigned to the containers.
     given = {i: name for name in ("s", "m") for i in admitted[name]["devices"][GPU]}
     assert {i: c for i, (_, c) in holders.items() if c} == given
     used = set(given) | set(admitted["i"]["devices"][GPU])

@@ -1,8 +1,8 @@
-"""A real store gateway over blocks that a real compactor down-sampled: what is left of old hours.
+"""A real store gateway over blocks that a real compactor has down-sampled: responses for old hours.
 
-Raw samples are asked for (`max_source_resolution=0s`), so a real Thanos that has only averages left
-answers plain success with nothing in it. Where that parameter is lost on the way, averages come as
-if they were samples. Neither counts as an hour that was seen, and the simulator does the same.
+Queries request raw samples (`max_source_resolution=0s`). A real Thanos with down-sampled blocks
+only then returns success without data. If a proxy drops the parameter, averages are returned as if
+they were samples. Neither makes an hour complete, and the simulator behaves in the same way.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from warehouse.store import FolderStore
 pytestmark = pytest.mark.servers
 
 INTERVAL_SECONDS = 60
-# The range of one block of three times three times three times two hours; 40 are down-sampled.
+# The range of a block after three compactions of two-hour blocks; down-sampling needs 40 hours.
 BLOCK = timedelta(hours=54)
 ENDS_AT = START + BLOCK
 ASKED_AT = ENDS_AT + timedelta(hours=1)
-# One pod of ten minutes is in it: a window of five minutes has it for a part only.
+# It contains a pod of ten minutes, which covers a window of five minutes only in part.
 FIRST = Interval(START, START + timedelta(hours=1))
 COLUMNS = ("hour_started_at", "metric", "labels", "first_sampled_at", "last_sampled_at",
            "sample_count", "sample_value")  # fmt: skip
@@ -60,7 +60,7 @@ def fleet() -> Fleet:
 
 @pytest.fixture(scope="module")
 def bucket(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A raw block of two days, and beside it the one that was made of it."""
+    """A raw block of two days, and the down-sampled block made from it."""
     folder = tmp_path_factory.mktemp("blocks")
     series = series_of(fleet, START, ENDS_AT)
     file = folder / "history.om"
@@ -93,7 +93,7 @@ def pulled(fleet: Fleet, url: str, folder: Path) -> tuple[Attempt, Rows]:
 
 
 def from_the_fake(fleet: Fleet, folder: Path, **parameters: object) -> tuple[Attempt, Rows]:
-    """The same fleet, whose raw samples are gone where parameters are given."""
+    """The same fleet in the simulator; with parameters, its raw samples are gone."""
     until = round(ENDS_AT.timestamp())
     gone = Fault("gone", "downsampled", "", MIDNIGHT, until, 1, {"resolution": 300, **parameters})
     faulty = replace(fleet, faults=(gone,) if parameters else ())
@@ -102,8 +102,9 @@ def from_the_fake(fleet: Fleet, folder: Path, **parameters: object) -> tuple[Att
 
 
 def inside(rows: Rows) -> Rows:
-    """Rows without the neighbours of the hour: the blocks begin with it, the simulated store not,
-    and of averages the simulated store gives the raw sample behind the hour."""
+    """Rows without the neighbours of the hour. The blocks begin with the hour, the simulated store
+    does not; and beside averages the simulated store returns the raw sample after the hour.
+    """
     first, last = COLUMNS.index("first_sampled_at"), COLUMNS.index("last_sampled_at")
     edge = timedelta(seconds=INTERVAL_SECONDS)
     clipped = []
@@ -115,7 +116,7 @@ def inside(rows: Rows) -> Rows:
     return clipped
 
 
-def test_beside_averages_the_raw_samples_are_what_is_answered(
+def test_raw_samples_are_returned_beside_averages(
     fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
     with asked_over(bucket, tmp_path / "thanos") as url:
@@ -128,7 +129,7 @@ def test_beside_averages_the_raw_samples_are_what_is_answered(
     assert attempt.hours[0].by_metric["up"] == (1, 60)
 
 
-def test_where_only_averages_are_left_nothing_is_answered_and_the_hour_is_empty(
+def test_an_hour_of_down_sampled_blocks_only_is_empty(
     fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
     only = thanos.without_raw(bucket, tmp_path / "bucket")
@@ -136,7 +137,7 @@ def test_where_only_averages_are_left_nothing_is_answered_and_the_hour_is_empty(
         attempt, rows = pulled(fleet, url, tmp_path / "real")
     [hour] = attempt.hours
     assert {answer.outcome for answer in attempt.answers} == {Outcome.OK}
-    assert attempt.warning_count == 0  # plain success
+    assert attempt.warning_count == 0  # success without a warning
     assert (hour.outcome, hour.reason, rows) == (
         Outcome.EMPTY,
         "no sample of up, kube_node_info",
@@ -146,10 +147,10 @@ def test_where_only_averages_are_left_nothing_is_answered_and_the_hour_is_empty(
     assert (fake.hours[0].outcome, fake.hours[0].reason, none) == (hour.outcome, hour.reason, [])
 
 
-def test_averages_that_come_all_the_same_are_told_from_samples(
+def test_averages_are_distinguished_from_samples(
     fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
-    """A proxy drops the parameter, and the querier was told to take averages where it lacks."""
+    """A proxy drops the parameter, and the querier returns averages by default."""
     only = thanos.without_raw(bucket, tmp_path / "bucket")
     coarse = ("--query.auto-downsampling", "--query.instant.default.max_source_resolution=5m")
     drops = QueryProxy(drops=("max_source_resolution",))
@@ -167,4 +168,4 @@ def test_averages_that_come_all_the_same_are_told_from_samples(
     fake, same = from_the_fake(fleet, tmp_path / "fake", whatever_is_asked=1)
     assert (fake.hours[0].outcome, fake.hours[0].reason) == (hour.outcome, hour.reason)
     assert inside(rows) == inside(same)
-    assert "0.4" in {row[-1] for row in rows}  # a phase that held for two of five scrapes
+    assert "0.4" in {row[-1] for row in rows}  # a phase that was true in two of five scrapes

@@ -1,7 +1,8 @@
-"""The same evidence counted by the next DuckDB: the same canonical bytes (invariant 22).
+"""The next DuckDB version calculates the same canonical bytes from the same evidence (invariant
+22).
 
-Put here: one fleet. Not here: how it is done (`tests/another_duckdb.py`), or reading what was
-published (`test_published_copy_in_other_duckdbs`).
+Put here: one fleet. Not here: the method (`tests/another_duckdb.py`), or reading the published
+copy (`test_published_copy_in_other_duckdbs`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a real control plane takes, shows and exposes of the simulated fleet is what the fake shows.
+"""A real control plane accepts, shows and exposes the simulated fleet exactly as the simulator
+does.
 
-Moments of whole stories are written into a real kube-apiserver. Then its documents are the fake's,
-a real kube-state-metrics says what the fake's page says, and so does a real scheduler.
+Several instants of whole scenarios are written into a real kube-apiserver. Its documents, the page
+of a real kube-state-metrics and the metrics of a real scheduler must equal those of the simulator.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from tests.servers.control_plane import (
 
 pytestmark = pytest.mark.servers
 
-# What the watch of an exporter needs to hear of the last write, on a machine under load.
+# The time in which an exporter receives the last write, on a machine under load.
 HEARING_SECONDS = 60.0
-# A family that kube-state-metrics 2.15 does not have; it is compared with that of 2.20.
+# A family that kube-state-metrics 2.15 does not have; it is compared with version 2.20.
 NEWER = {"kube_pod_resourceclaim_info"}
-# What is asked for and comes from elsewhere: from Prometheus itself, and from the scheduler.
+# Queried metrics from other exporters: Prometheus itself, and the scheduler.
 FROM_ELSEWHERE = {"up", "kube_pod_resource_request"}
-# What a real server makes for itself, and no fleet has.
+# Namespaces that a real server creates and no fleet has.
 OWN_NAMESPACES = {"kube-node-lease"}
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One instant of a story, and a line that proves that it is about something."""
+    """One instant of a scenario, and a line that proves that its subject is present."""
 
     scenario: str
     cluster: str
@@ -81,7 +82,7 @@ MOMENTS = (
 
 @dataclass(frozen=True)
 class Written:
-    """A moment that lies in the real API server."""
+    """An instant whose objects are in the real API server."""
 
     plane: ControlPlane
     moment: Moment
@@ -127,7 +128,7 @@ def written(
 
 # --- documents -----------------------------------------------------------------------------------
 
-# Defaults that a server writes into specs and that say nothing about devices.
+# Defaults that a server writes into specs and that do not concern devices.
 DEFAULTS_LEFT_OUT = {
     "CronJob.spec.failedJobsHistoryLimit",
     "CronJob.spec.jobTemplate.metadata",
@@ -144,7 +145,7 @@ DEFAULTS_LEFT_OUT = {
 
 
 def _differences(real: Any, fake: Any, at: str) -> Iterator[str]:
-    """Where two documents differ, as `Kind.spec.field: real | fake`."""
+    """The differences between two documents, as `Kind.spec.field: real | fake`."""
     if isinstance(real, dict) and isinstance(fake, dict):
         for name in sorted(real.keys() | fake.keys()):
             yield from _differences(real.get(name), fake.get(name), f"{at}.{name}")
@@ -170,7 +171,7 @@ def test_the_server_takes_every_object_and_shows_it_as_the_fake_does(written: Wr
 
 
 def _rows(text: str) -> Counter[str]:
-    """The lines of all families that the fake has, without namespaces that the server made."""
+    """The lines of all families of the simulator, without namespaces of the server."""
     ours = {family.head.name for family in families()} - NEWER
 
     def wanted(row: str) -> bool:
@@ -181,7 +182,7 @@ def _rows(text: str) -> Counter[str]:
 
 
 def _settled(read: Callable[[], Any], expected: Any) -> Any:
-    """What is read, as soon as it is what is expected; the last of it after a while."""
+    """The value as soon as it equals the expected one; the last value after a limit of time."""
     deadline = time.monotonic() + HEARING_SECONDS
     while (found := read()) != expected and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -197,7 +198,7 @@ def test_the_real_kube_state_metrics_exposes_what_the_fake_exposes(written: Writ
 
 
 def _asked(text: str) -> Counter[str]:
-    """The samples of every metric that a pull asks for, claims too."""
+    """The samples of every metric in the pull's queries, with claims."""
     asked = {entry.metric for entry in ALLOCATION_ENTRIES} - FROM_ELSEWHERE
     return Counter(
         row
@@ -207,8 +208,8 @@ def _asked(text: str) -> Counter[str]:
     )
 
 
-def test_a_newer_kube_state_metrics_exposes_what_a_pull_asks_for_alike(written: Written) -> None:
-    """2.20 knows claims, and leaves out reasons that a pod does not have."""
+def test_a_newer_kube_state_metrics_exposes_the_same_queried_metrics(written: Written) -> None:
+    """Version 2.20 has claims, and omits reasons that a pod does not have."""
     fake = _asked(exposition(written.documents))
     program = "kube-state-metrics-2.20"
     with kube_state_metrics(written.plane, written.folder, program) as url:
@@ -218,8 +219,8 @@ def test_a_newer_kube_state_metrics_exposes_what_a_pull_asks_for_alike(written: 
     assert any(row.startswith("kube_pod_resourceclaim_info{") for row in real) == claims
 
 
-def test_every_metric_that_a_pull_asks_for_has_a_line_in_some_moment() -> None:
-    """What has none is the same on both sides, and compares nothing."""
+def test_every_queried_metric_has_a_line_at_some_instant() -> None:
+    """A metric without lines would be equal on both sides without a comparison."""
     rows = [row for moment in MOMENTS for row in _rows(exposition(_documents(moment)))]
     told = {row.partition("{")[0] for row in rows if not row.startswith("#")}
     asked = {entry.metric for entry in ALLOCATION_ENTRIES} - FROM_ELSEWHERE

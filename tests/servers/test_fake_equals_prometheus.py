@@ -1,4 +1,4 @@
-"""The fake's answers are those of a real Prometheus with the same history, sample for sample."""
+"""The simulator returns the same samples as a real Prometheus with the same history."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.servers
 Both = tuple[httpx.Client, Client]
 RANDOM_QUERIES = 300
 ASKED = Matcher("__name__", "=~", "|".join(entry.metric for entry in CATALOGUE))
-# What a pull asks for in one request, and every metric of it alone.
+# All metrics of one request of a pull, and every metric alone.
 ASKS = {
     ",".join(ask.metrics): ask
     for ask in (
@@ -73,7 +73,7 @@ def hour_at(hour: int) -> datetime:
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Both]:
-    """(the real server, the fake one), with the same history and without staleness markers."""
+    """The real server and the fake one, with the same history and without staleness markers."""
     which = programs(request.param)
     folder: Path = tmp_path_factory.mktemp(f"prometheus{request.param}")
     source = asked_series()
@@ -108,8 +108,8 @@ def _same(both: Both, path: str, asked: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("metrics", ASKS)
-def test_every_hour_is_the_same_as_a_pull_asks_for_it(both: Both, metrics: str) -> None:
-    """Raw samples with an interval on both sides, under the matchers of the catalogue."""
+def test_every_hour_is_the_same_with_the_queries_of_a_pull(both: Both, metrics: str) -> None:
+    """Raw samples in an interval from both sides, with the matchers of the catalogue."""
     ask = ASKS[metrics]
     selector = ASKER.selector(ask)
     told = set()
@@ -123,7 +123,7 @@ def test_every_hour_is_the_same_as_a_pull_asks_for_it(both: Both, metrics: str) 
     assert told == set(ask.metrics), "an answer that is empty on both sides compares nothing"
 
 
-def test_the_servers_clock_is_told_in_the_same_form(both: Both) -> None:
+def test_the_time_of_the_server_has_the_same_form(both: Both) -> None:
     for path, asked in (
         ("/api/v1/query", {"query": "time()", "time": MIDNIGHT + 0.25}),
         ("/api/v1/query_range", {"query": "time()", "start": MIDNIGHT, "end": MIDNIGHT + 90.5,
@@ -134,10 +134,10 @@ def test_the_servers_clock_is_told_in_the_same_form(both: Both) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_the_telemetry_of_a_day_is_the_same_as_a_pull_asks_for_it(
+def test_a_day_of_telemetry_is_the_same_with_the_queries_of_a_pull(
     both: Both, function: str
 ) -> None:
-    """Unions of the metrics, in the order in which both write them, and each of them alone."""
+    """Unions of the metrics, in the order of both servers, and each metric alone."""
     window = Interval(hour_at(0), hour_at(HOURS))
     exposed = set(both[0].get("/api/v1/label/__name__/values").json()["data"])
     assert len(exposed & {entry.metric for entry in TELEMETRY_ENTRIES}) > 20

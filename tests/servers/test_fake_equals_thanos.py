@@ -1,4 +1,4 @@
-"""The fake querier answers as a real Thanos over two replicas that each lost another scrape."""
+"""The simulated querier responds like a real Thanos over two replicas that lost other scrapes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALUES = ["team-a", "p-0.", "node-b", "prometheus-k8s-1", ""]
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     fleet = replicated_fleet()
     source = samples_of(fleet)
-    # This Thanos has the language of Prometheus 3.
+    # This Thanos uses the query language of Prometheus 3.
     options = ApiOptions(left_open=True, replica_labels=(REPLICA,))
     fake = Client(make_app(source, source.clock, options))
     with (
@@ -47,7 +47,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 def _level(answer: httpx.Response) -> Any:
-    """An answer with its rows in one order; of a refusal, what kind it is."""
+    """A response with its rows in one order; for an error, its type."""
     body = answer.json()
     if body["status"] != "success":
         return answer.status_code, body["errorType"]
@@ -69,7 +69,7 @@ def _same(both: Both, path: str, **asked: Any) -> Any:
 
 
 def _first_difference(ours: Any, theirs: Any) -> str:
-    """The first two rows that are not alike, or else both beginnings."""
+    """The first two rows that differ, or the beginnings of both responses."""
     for mine, other in zip(ours[2:3], theirs[2:3], strict=False):
         pair = next((pair for pair in zip(mine, other, strict=False) if pair[0] != pair[1]), None)
         if pair is not None:
@@ -82,15 +82,15 @@ def _first_difference(ours: Any, theirs: Any) -> str:
 def test_raw_ranges_are_the_same_with_and_without_deduplication(
     both: Both, metric: str, dedup: str
 ) -> None:
-    # Windows inside one block of the store: at its edge a real one may change the replica as well.
+    # Windows inside one block of the store: at its edge a real one may also switch the replica.
     for width, end in (("10m", 1200), ("10m", 1800), ("1h", 3600), ("1h", 7199), ("2h", 7199)):
         asked = {"query": f"{metric}[{width}]", "time": MIDNIGHT + end, "dedup": dedup}
         answer = _same(both, "/api/v1/query", **asked)
         assert answer["data"]["result"]
 
 
-def test_deduplication_invents_holes_in_both(both: Both) -> None:
-    """No replica has this hole, and whether there is one depends on where the window begins."""
+def test_deduplication_creates_gaps_in_both(both: Both) -> None:
+    """No replica has this gap; its presence depends on the start of the window."""
     has_hole = set()
     for width in range(20, 120, 5):
         asked = {"query": f"up[{width}m]", "time": MIDNIGHT + 3600, "dedup": "true"}
@@ -130,7 +130,7 @@ def test_random_queries_are_answered_the_same(both: Both) -> None:
     assert answered > RANDOM_QUERIES / 3, "most random queries must be about something"
 
 
-def test_unions_are_answered_the_same_as_a_pull_asks_for_them(both: Both) -> None:
+def test_unions_are_the_same_with_the_queries_of_a_pull(both: Both) -> None:
     draw = random.Random(20261119)
     answered = 0
     for _ in range(UNIONS):
@@ -146,7 +146,7 @@ def test_unions_are_answered_the_same_as_a_pull_asks_for_them(both: Both) -> Non
     assert answered > UNIONS / 3, "most unions must be about something"
 
 
-def test_what_there_is_is_named_alike(both: Both) -> None:
+def test_names_of_series_and_labels_are_the_same(both: Both) -> None:
     window = {"start": str(MIDNIGHT), "end": str(MIDNIGHT + HOUR)}
     chosen = {"match[]": 'kube_pod_info{namespace="team-a"}'}
     for dedup in ("true", "false"):
@@ -171,7 +171,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("asked", REFUSED, ids=lambda asked: "&".join(asked.values()))
-def test_what_is_refused_is_refused_alike(both: Both, asked: dict[str, str]) -> None:
+def test_refused_queries_give_the_same_errors(both: Both, asked: dict[str, str]) -> None:
     whole = {"time": str(MIDNIGHT + 3600)} | asked
     real, fake = (client.post("/api/v1/query", data=whole) for client in both)
     assert _level(fake) == _level(real), f"{real.text}\n{fake.text}"

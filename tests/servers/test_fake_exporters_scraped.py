@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes the fake exporters and holds what the fake Thanos would show."""
+"""A real Prometheus scrapes the simulated exporters and stores the same as the simulated Thanos."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _served(app: Any) -> Iterator[int]:
 
 EXTERNAL = ("cluster", "clusterID", "prometheus_replica")
 SHOWN = '{__name__=~"kube_.*|DCGM_.*|gpu_.*|up|scrape_samples_.*",job!="kubelet"}'
-# Energy goes on between two questions; nothing else does within seconds.
+# Energy grows between two queries; other metrics do not change within seconds.
 GROWING = {
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
     "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",
@@ -62,7 +62,7 @@ Values = dict[tuple[tuple[str, str], ...], list[str]]
 
 
 def _values(answer: httpx.Response) -> Values:
-    """By labels, the value of an instant or the values of a range."""
+    """The value of an instant or the values of a range, by labels."""
     return {
         tuple(sorted((k, v) for k, v in row["metric"].items() if k not in EXTERNAL)): [
             value for _, value in row.get("values", [row.get("value")])
@@ -78,7 +78,7 @@ def _last_seconds(client: httpx.Client | Client, now: float) -> Values:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_what_is_scraped_is_what_the_fake_shows(version: int, tmp_path: Path) -> None:
+def test_scraped_samples_equal_those_of_the_simulator(version: int, tmp_path: Path) -> None:
     fleet = asked_fleet()
     clock = running(epoch(fleet.started_at + QUIET_SECONDS))
     [cluster] = fleet.clusters
@@ -117,7 +117,7 @@ def _when_scraped(real: httpx.Client, targets: int) -> Values:
 
 
 def _when_in_range(real: httpx.Client, series: Values) -> Values:
-    """The last seconds, as soon as every series was there through all of them."""
+    """The last seconds, as soon as every series has samples in all of them."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = _last_seconds(real, time.time())
@@ -128,7 +128,7 @@ def _when_in_range(real: httpx.Client, series: Values) -> Values:
 
 
 def _complaints(which: Any, text: str) -> set[str]:
-    """What promtool has against an exposition, without the names."""
+    """The lint messages of promtool for an exposition, without the metric names."""
     command = [str(which.promtool), "check", "metrics"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
@@ -136,7 +136,7 @@ def _complaints(which: Any, text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_promtool_has_nothing_against_ours_that_it_has_not_against_real_ones(version: int) -> None:
+def test_promtool_reports_only_the_lint_messages_of_real_exporters(version: int) -> None:
     which = programs(version)
     real = {
         "dcgm": _complaints(which, shared_text("dcgm/t4_one_workload.prom"))
@@ -145,7 +145,7 @@ def test_promtool_has_nothing_against_ours_that_it_has_not_against_real_ones(ver
             which, shared_text("control-plane/kube-state-metrics.prom")
         ),
         "kube-scheduler": _complaints(which, shared_text("control-plane/scheduler-resources.prom")),
-        # AMD's exporter calls its number of cards `gpu_nodes_total`, and it is a gauge.
+        # AMD's exporter calls its number of cards `gpu_nodes_total`, which is a gauge.
         "amd-exporter": {'non-counter metrics should not have "_total" suffix'},
     }
     # Whole cards, MIG, time-slicing, quotas, and cards of AMD with and without partitions.

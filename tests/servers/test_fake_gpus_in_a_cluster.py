@@ -80,7 +80,7 @@ class World:
         ]
 
     def configure(self, text: str) -> None:
-        """Replace the configuration, as a person edits the ConfigMap."""
+        """Replace the configuration, like a person who edits the ConfigMap."""
         patch = json.dumps({"data": {"topology.yml": text}})
         self.kubectl("-n", NAMESPACE, "patch", "configmap", "topology", "--type=merge", "-p", patch)
 
@@ -137,7 +137,7 @@ def _kwok_node(name: str) -> dict[str, Any]:
 
 
 def test_the_files_of_the_design_documents_in_order(world: World) -> None:
-    # The topology: a node of two K80, shown as the file has it.
+    # The topology: a node of two K80, shown as in the file.
     topology = shared_text("design-examples/mock-topology.yml")
     world.configure(topology)
     wait_for(lambda: world.allocatable("node-a").get("nvidia.com/gpu") == "2")
@@ -156,7 +156,7 @@ def test_the_files_of_the_design_documents_in_order(world: World) -> None:
         *("runai-project-a", "pod"),
         *(10, 100),
     )
-    # An added node of two A100 with the strategy `single`; the file is changed, nothing restarts.
+    # An added node of two A100 with the strategy `single`; the file changes, no process restarts.
     world.configure(topology + A100_NODE)
     wait_for(lambda: world.allocatable("node-b").get("nvidia.com/gpu") == "2")
     # The MIG ConfigMap, and its configuration on the node.
@@ -189,7 +189,7 @@ def test_the_files_of_the_design_documents_in_order(world: World) -> None:
 
 
 def test_the_commands_of_a_plan_end_in_its_layout(world: World, tmp_path: Path) -> None:
-    """Both cards change: the node is drained, relabelled, and takes pods again."""
+    """Both cards change: the node is drained, relabelled, and accepts pods again."""
     wait_for(lambda: world.phase("nvidia", "cuda-vectoradd") == "Running")
     parted = tmp_path / "config.yaml"
     parted.write_text(
@@ -210,7 +210,7 @@ def test_the_commands_of_a_plan_end_in_its_layout(world: World, tmp_path: Path) 
     plan = json.loads(ran.stdout)
     assert [row["pod"] for row in plan["evicted_pods"]] == ["cuda-vectoradd"]
     for line in plan["commands"]:
-        # The pod of the example has no controller: a person confirms that it goes for good.
+        # The pod of the example has no controller, so a person has to confirm its deletion.
         line = line.replace("kubectl drain", "kubectl drain --force")
         line = line.replace(
             "kubectl", f"{required('kubectl')} --kubeconfig={world.plane.kubeconfig()}", 1

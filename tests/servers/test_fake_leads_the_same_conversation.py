@@ -1,7 +1,7 @@
-"""One conversation with the fake API server and with a real one: the answers are the same.
+"""The fake API server and a real one return the same responses to one sequence of requests.
 
-Both have the same objects. What a client may not rely on is levelled: the numbers of versions,
-what tokens hold, and which word of a parser a complaint quotes.
+Both have the same objects. Differences on which no client may rely are removed: the numbers of
+versions, the contents of tokens, and the word of a parser in an error message.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ PODS = "/api/v1/pods"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 FUTURE = 10**9
 
-# What the user of both servers may read: everything but pods and deployments, for a test.
+# The rights of the user of both servers: all resources except pods and deployments.
 READS = ("namespaces", "nodes", "resourcequotas")
 
 
 def _cluster() -> Cluster:
-    """A dozen pods, of which some come and go."""
+    """A dozen pods, some of which start and end."""
     on = node("node-b", cards=10)
     crowd = tuple(
         pod(f"p-{n:02}", created=-1000 + n, scheduled=-900, started=-800, on=on, cards=(n,),
@@ -65,7 +65,7 @@ def _cluster() -> Cluster:
     )
 
 
-# Devices by claim: of their own, and of pods that are not there.
+# Devices by claim: claims of their own, and claims of pods that do not exist.
 BY_CLAIM = """\
     nodes: [{name: dra, product: NVIDIA-B200, cards: 2, dra: true}]
     workloads: [{name: claimed, namespace: team-a, claims: [{device_class: gpu.nvidia.com}]}]
@@ -76,7 +76,7 @@ BY_CLAIM = """\
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     cluster = _cluster()
     clock, history = driven(epoch(MIDNIGHT)), ObjectHistory(cluster)
-    # `nobody` is refused everything by the real server; this is the fake's way to say so.
+    # The real server refuses all requests of `nobody`; this is the simulator's setting for it.
     refused = tuple(
         Fault(f"f-{name}", "rbac_lost", "", MIDNIGHT + 7 * HOUR, MIDNIGHT + 8 * HOUR, 1,
               {"resource": name})
@@ -111,7 +111,7 @@ def test_lists_are_the_same(both: Both) -> None:
 
 
 @pytest.mark.parametrize("resource", ["resourceclaims", "resourceslices"])
-def test_what_devices_by_claim_are_told_by_is_the_same(both: Both, resource: str) -> None:
+def test_objects_of_devices_by_claim_are_the_same(both: Both, resource: str) -> None:
     path = f"/apis/resource.k8s.io/v1/{resource}"
     [name] = names_of(both.same(path))
     place = "namespaces/team-a/" if resource == "resourceclaims" else ""
@@ -123,7 +123,7 @@ def test_what_devices_by_claim_are_told_by_is_the_same(both: Both, resource: str
     assert [kind for kind, _ in real.words()] == ["ADDED", "BOOKMARK"]
 
 
-def test_single_objects_and_what_is_not_there_are_the_same(both: Both) -> None:
+def test_single_objects_and_missing_ones_are_the_same(both: Both) -> None:
     assert both.same("/api/v1/nodes/node-a")["body"]["kind"] == "Node"
     both.same("/api/v1/namespaces/kube-system")
     both.same("/apis/apps/v1/namespaces/team-a/replicasets/train-5d9c")
@@ -168,10 +168,10 @@ def test_selectors_choose_the_same(both: Both, params: Document) -> None:
         {"watch": 1, "fieldSelector": "spec.colour=red"},
     ],
 )
-def test_what_makes_no_sense_is_refused_alike(both: Both, params: Document) -> None:
+def test_invalid_parameters_give_the_same_errors(both: Both, params: Document) -> None:
     real, fake = both.ask(PODS, **params)
     for answer in (real, fake):
-        # A complaint may quote its parser; its code, reason and details are relied on.
+        # The message may quote the parser; code, reason and details are compared.
         answer["body"].pop("message")
     assert fake == real
     assert real["status"] in (400, 422)
@@ -199,7 +199,7 @@ def test_a_streaming_list_is_the_same(both: Both) -> None:
         assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-def test_a_watch_from_zero_begins_with_what_is_there(both: Both) -> None:
+def test_a_watch_from_zero_begins_with_the_existing_objects(both: Both) -> None:
     for bookmarks in ("true", "false"):
         count = 11 + (bookmarks == "true")
         real, fake = watch_both(both, PODS, resourceVersion=0, allowWatchBookmarks=bookmarks)
@@ -217,11 +217,11 @@ def test_a_streaming_list_from_the_future_is_an_error_inside_the_stream(both: Bo
     assert (kind, status["code"]) == ("ERROR", 504)
 
 
-# --- what happens while one looks ----------------------------------------------------------------
+# --- changes during a watch ----------------------------------------------------------------------
 
 
-def test_everything_that_happens_is_told_alike(both: Both) -> None:
-    """A pod waits, one comes, runs, ends and goes: to all, to a selector, to one namespace."""
+def test_all_changes_give_the_same_events(both: Both) -> None:
+    """A pod waits, one starts, runs, ends and is deleted; for all, a selector, one namespace."""
     versions = versions_of(both, PODS)
     everything = watch_both(both, PODS, resourceVersion=versions, allowWatchBookmarks="true")
     running = {"fieldSelector": "status.phase=Running,metadata.name=short"}
@@ -249,13 +249,13 @@ def test_everything_that_happens_is_told_alike(both: Both) -> None:
 
 
 def _is_told_in_order(watch: Listening) -> None:
-    """Versions grow; a deletion has one of its own."""
+    """Versions grow; a deletion has a version of its own."""
     numbers = [int(e["object"]["metadata"]["resourceVersion"]) for e in watch.lines]
     assert numbers == sorted(numbers)
 
 
 def _pages_are_of_the_first_ones_version(both: Both, first: tuple[Document, ...]) -> None:
-    """`p-99` came while the list was read page by page: it is not in it."""
+    """`p-99` was created while the pages were read, so it is not in the list."""
     pages = []
     for client, page in zip((both.real, both.fake), first, strict=True):
         found = [page]
@@ -271,7 +271,7 @@ def _pages_are_of_the_first_ones_version(both: Both, first: tuple[Document, ...]
 
 
 def test_a_bookmark_says_the_same(both: Both) -> None:
-    """A real server sends one before it ends a watch, and only when anything happened meanwhile."""
+    """A real server sends one before it ends a watch, but only after other events."""
     elsewhere = {"fieldSelector": "metadata.name=nothing", "timeoutSeconds": (5, 7200)}
     real, fake = watch_both(
         both, PODS, resourceVersion=versions_of(both, PODS), allowWatchBookmarks="true", **elsewhere
@@ -284,21 +284,21 @@ def test_a_bookmark_says_the_same(both: Both) -> None:
     fake.stop()
 
 
-# --- what is compacted ---------------------------------------------------------------------------
+# --- compaction ----------------------------------------------------------------------------------
 
 
-def test_what_is_compacted_is_gone_alike(both: Both) -> None:
-    """410 for a token and for a version in their answers, and for a watch inside its stream."""
+def test_compacted_versions_give_the_same_errors(both: Both) -> None:
+    """410 for a token and for a version in their responses, and for a watch inside its stream."""
     versions = versions_of(both, PODS)
     tokens = tuple(
         c.get(PODS, params={"limit": 4}).json()["metadata"]["continue"]
         for c in (both.real, both.fake)
     )
     both.advance(2400)
-    both.clock.advance(1)  # the fake keeps what was current one step ago
+    both.clock.advance(1)  # the simulator keeps the state of the previous step
     both.plane.store("/registry/gpu-ledger-test", {"time": "goes on"})
     both.plane.compact()
-    # A real server also remembers what its own cache has seen; a new one has seen nothing.
+    # A real server keeps older events in its cache; after a restart the cache is empty.
     both.plane.stop_api()
     both.plane.start_api()
     both.settle()
@@ -330,11 +330,11 @@ def _the_rest_can_be_read_with_the_token_of_the_refusal(
     assert names_of(rests[0])[0] == "p-04"
 
 
-# --- who may, and what there is ------------------------------------------------------------------
+# --- rights and discovery ------------------------------------------------------------------------
 
 
 def _allow(admin: httpx.Client) -> None:
-    """The user `collector` may read what is in READS, and not pods and deployments."""
+    """The user `collector` may read the resources in READS, but not pods and deployments."""
     group = "/apis/rbac.authorization.k8s.io/v1"
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -359,7 +359,7 @@ def _allow(admin: httpx.Client) -> None:
     assert admin.post(f"{group}/clusterrolebindings", json=binding).status_code == 201
 
 
-def test_who_may_not_is_told_so_alike(both: Both) -> None:
+def test_missing_rights_give_the_same_errors(both: Both) -> None:
     _allow(both.real)
     both.advance(7 * HOUR)
     with both.plane.client("collector") as real:
@@ -389,7 +389,7 @@ def _reviews(both: Both, verb: str, resource: str) -> list[bool]:
     return [answer.json()["status"]["allowed"] for answer in answers]
 
 
-def test_a_wrong_token_is_refused_alike(both: Both) -> None:
+def test_a_wrong_token_gives_the_same_error(both: Both) -> None:
     cluster = _cluster()
     api = KubernetesApi(cluster, driven(epoch(MIDNIGHT)), token=token_of("admin"))
     wrong = {"Authorization": "Bearer nonsense"}

@@ -1,4 +1,4 @@
-"""What is published as FOCUS is valid FOCUS, by the validator of its own foundation."""
+"""The published FOCUS files are valid according to the validator of the FOCUS project."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_month_with_slices_credits_and_a_void_is_valid(tmp_path: Path) -> None
 
 
 def test_a_broken_file_is_refused(tmp_path: Path) -> None:
-    """The validator itself can say no."""
+    """The validator reports errors in an invalid file."""
     world = World(tmp_path / "home")
     world.pods = [Pod("team-a", "train", at("09 10:00"), at("09 11:30:01"))]
     path = close(world, datetime(2026, 11, 4, tzinfo=UTC))

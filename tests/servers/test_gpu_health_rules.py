@@ -1,4 +1,4 @@
-"""The alert rules about the health of GPUs, as promtool reads and tests them."""
+"""The alert rules about GPU health, checked and tested with promtool."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The idle pruner on a real control plane and a real Prometheus, with the rights of its manifests.
 
-Deployments make pods through the real controllers and scheduler, kwok runs them on nodes without
-machines, and Prometheus scrapes a page with the DCGM series of these pods every second.
+Real controllers and a real scheduler create and place the pods of Deployments, kwok runs them
+without machines, and Prometheus scrapes a page with their DCGM series every second.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Exporter:
     """A page of DCGM series: a device for each running pod, with the activity that a test sets."""
 
     admin: httpx.Client
-    activity: dict[str, float] = field(default_factory=dict)  # of pods whose name begins so
+    activity: dict[str, float] = field(default_factory=dict)  # by prefix of the pod's name
 
     def page(self) -> str:
         lines = []
@@ -188,7 +188,7 @@ class Cluster:
         )
 
     def pass_until(self, pruner: Pruner, action: str) -> str:
-        """Run passes until the only workload has this action; its reasons."""
+        """Run passes until the only workload has this action; returns its reasons."""
         seen: list[str] = []
 
         def reached() -> bool:
@@ -221,7 +221,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 {"job_name": "dcgm", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
             ],
         }
-        # Without honor_labels `pod` of the page becomes `exported_pod` only if the target has one.
+        # Without honor_labels, `pod` of the page becomes `exported_pod` only if the target has one.
         config["scrape_configs"][0]["static_configs"][0]["labels"] = {  # type: ignore[index]
             "pod": "dcgm-exporter",
             "namespace": "nvidia-gpu-operator",
@@ -241,7 +241,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @contextmanager
 def serving(page: Callable[[], str]) -> Iterator[int]:
-    """Serve one page over HTTP; the port."""
+    """Serve one page over HTTP; returns the port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -251,8 +251,7 @@ def serving(page: Callable[[], str]) -> Iterator[int]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Scrapes are not logged."""
+        def log_message(self, format: str, *args: object) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -310,7 +309,7 @@ def test_deleting_the_binding_restores_and_then_ends_the_rights(cluster: Cluster
     cluster.pass_until(pruner, "stopped")
     binding = PATHS["RoleBinding"].format(namespace="leaving") + "/gpu-ledger-idle-pruner"
     cluster.admin.delete(binding)
-    assert cluster.admin.get(binding).status_code == 200  # the finalizer holds it
+    assert cluster.admin.get(binding).status_code == 200  # its finalizer keeps it
     cluster.pass_until(pruner, "restored")
     assert cluster.read(model)["spec"]["replicas"] == 1
     assert cluster.admin.get(binding).status_code == 404
@@ -319,7 +318,7 @@ def test_deleting_the_binding_restores_and_then_ends_the_rights(cluster: Cluster
 def test_services_are_stopped_by_their_annotations(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No controller of these kinds runs here, so that their pods stay.
+    # No controller of these kinds runs here, so their pods remain.
     monkeypatch.setattr("idle_pruner.pruner.PODS_GONE_SECONDS", 1.0)
     cluster.namespace("serving")
     for kind, version in (("Notebook", "kubeflow.org/v1"),
@@ -422,7 +421,7 @@ def test_the_account_may_do_nothing_else(cluster: Cluster) -> None:
         assert not client.is_allowed(verb, group, resource, "rights"), (verb, resource)
 
 
-def test_without_an_api_server_nothing_is_decided(cluster: Cluster) -> None:
+def test_the_pruner_decides_nothing_without_an_api_server(cluster: Cluster) -> None:
     cluster.namespace("away")
     model = cluster.deployment("away", "model", 1)
     pruner = cluster.pruner("away")

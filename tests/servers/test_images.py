@@ -1,7 +1,7 @@
-"""What an image runs, from its own lock: as any user, on a read-only root, without network.
+"""The contents of each image, from its own lock: as any user, on a read-only root, without network.
 
-Put here: one environment per component, made as its Containerfile makes it, and its command in it.
-Not here: building images, which takes an engine and a base; manifests (`test_deployment`).
+Put here: one environment per component, built like its Containerfile, and the command in it.
+Not here: building images, which needs an engine and a base; manifests (`test_deployment`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.servers.process import missing
 pytestmark = pytest.mark.servers
 
 ROOT = Path(__file__).parents[2]
-USER = 1000650000  # as OpenShift chooses them
-# Of libraries and wheel together; the base image is the site's.
+USER = 1000650000  # in the range that OpenShift assigns
+# Size of libraries and wheel; the base image is chosen by the site.
 MEGABYTES_LIMIT = {
     "collector": 100,
     "portal": 130,
@@ -34,7 +34,7 @@ MEGABYTES_LIMIT = {
     "amd-exporter": 60,
     LEDGER: 1300,
 }
-# The host's root, read-only; the environment and one folder to write to, at their own paths.
+# The host's root, read-only; the environment and one writable folder, at their own paths.
 SANDBOX = """
 umask 022
 root=$1 environment=$2 writable=$3 user=$4 python=$5; shift 5
@@ -93,10 +93,10 @@ class Image:
         subprocess.run([*install, *locked], check=True)
         subprocess.run([*install, wheel], check=True)
         for above in (folder, *list(folder.parents)[:-2]):
-            above.chmod(above.stat().st_mode | 0o011)  # the user passes through
+            above.chmod(above.stat().st_mode | 0o011)  # the user may enter the folder
 
     def run(self, *arguments: str | Path, status: int = 0) -> str:
-        """The command of the image, as an arbitrary user."""
+        """Run the command of the image as an arbitrary user."""
         entry = entrypoint(self.component)
         parts = [self.root, self.environment, self.volume, USER, sys.base_prefix]
         parts += [*entry, *arguments]
@@ -169,7 +169,7 @@ def test_the_portal_shows_a_tenants_page(image: Callable[[str], Image]) -> None:
 
 
 def run_python(image: Image, text: str) -> str:
-    """A program in the environment of an image, instead of its command."""
+    """Run a program in the environment of an image, instead of its command."""
     parts = [image.root, image.environment, image.volume, USER, sys.base_prefix]
     parts += ["python", "-P", "-c", text]
     command = ["unshare", "-m", "-n", "-p", "-i", "-u", "--fork", "--kill-child"]

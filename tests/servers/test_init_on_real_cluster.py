@@ -1,7 +1,7 @@
-"""What `gpu-ledger init` writes is taken by a real API server, and the doctor finds it in order.
+"""A real API server accepts the manifests of `gpu-ledger init`, and the doctor finds no fault.
 
 Put here: the manifests of a collector and of a hub, as the command writes them; rights; the policy.
-Not here: what a collector makes of a cluster (`test_collector_follows_real_cluster`).
+Not here: the journal of a collector (`test_collector_follows_real_cluster`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_a_real_server_takes_the_collector_under_the_restricted_standard(
     with plane.client() as admin:
         for document in documents:
             meta = document["metadata"]
-            # The namespace must be there for what is in it; all else is only tried.
+            # The namespace must exist for its objects; all others are dry runs.
             is_namespace = document["kind"] == "Namespace"
             tried = {} if is_namespace else {"dryRun": "All"}
             path = PLURALS[document["kind"]].format(ns=meta.get("namespace", ""))
@@ -94,7 +94,7 @@ def test_a_real_server_takes_the_collector_under_the_restricted_standard(
         path = f"/api/v1/namespaces/{namespace}/pods"
         params = {"dryRun": "All", "fieldValidation": "Strict"}
         assert admin.post(path, params=params, json=pod).status_code == 201
-        # The standard is really enforced there: the same pod as root is refused.
+        # The standard is enforced there: the same pod is refused as root.
         pod["spec"] = pod["spec"] | {"securityContext": {"runAsNonRoot": False}}
         assert admin.post(path, params=params, json=pod).status_code == 403
 
@@ -114,7 +114,7 @@ def test_the_doctor_sees_that_rights_are_missing_and_that_init_gives_them(
             lines = probe(system["metadata"]["uid"], client, spool, clock)
             return {line.check for line in lines if not line.is_fine}
 
-        # The namespace cannot even be read: nothing else is tried.
+        # The namespace cannot be read, so no further probe runs.
         assert wrong() == {"API server answers", "journal is written"}
         documents = written(tmp_path / "home", "--collector", CLUSTER_ID)
         role = of_kind(documents, "ClusterRole")
@@ -140,7 +140,7 @@ def allowlist_of(namespace: str, text: str) -> Document:
     }
 
 
-def test_nobody_takes_billing_metrics_off_the_list_from_a_namespace_of_their_own(
+def test_a_tenant_namespace_cannot_remove_billing_metrics_from_the_list(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     documents = written(tmp_path, "--from-acm", "--managed-cluster", "prod-us")
@@ -171,7 +171,7 @@ def test_nobody_takes_billing_metrics_off_the_list_from_a_namespace_of_their_own
 
         wait_for(refused, "the policy to hold")
         assert "stop billing for the whole cluster" in _tried(admin, removal).text
-        # A name that begins like one of ACM's own is no namespace of ACM.
+        # A namespace whose name only begins like one of ACM's does not belong to ACM.
         text = removal["data"]["metrics_list.yaml"]
         assert _tried(admin, allowlist_of(alike, text)).status_code == 422
         assert _tried(admin, allowlist_of(LIST_NAMESPACES[1], text)).status_code == 201

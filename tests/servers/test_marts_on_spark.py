@@ -1,6 +1,6 @@
-"""A real Spark computes the same marts from the evidence of the smallest home.
+"""A real Spark calculates the same marts from the evidence of the smallest home.
 
-Put here: that home. Not here: how it is done (`tests/marts_on_spark.py`), or all scenarios
+Put here: that home. Not here: the method (`tests/marts_on_spark.py`), or all scenarios
 (`tests/scenarios/test_marts_on_spark.py`).
 """
 

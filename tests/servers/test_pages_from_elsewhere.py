@@ -1,4 +1,4 @@
-"""What pages of others can do to the pages of `gpu-ledger up`, in a real browser: nothing.
+"""Pages of other origins cannot affect the pages of `gpu-ledger up` in a real browser.
 
 Put here: Chromium with a session of ours, on a page of another origin, and under a rebound name.
 Not here: single requests (`unit/test_portal_access`).
@@ -28,15 +28,15 @@ from warehouse.home import Home
 
 pytestmark = pytest.mark.servers
 
-# Newer Chromiums ask before a page reaches this machine; not every browser does.
+# Newer Chromium asks before a page connects to this machine; not every browser does.
 WITHOUT_HELP = "--disable-features=LocalNetworkAccessChecks"
-# It needs no code location, and writes as much as any other mutation does.
+# It needs no code location, and writes like any other mutation.
 MUTATION = """mutation { reportRunlessAssetEvents(eventParams: {
     eventType: ASSET_MATERIALIZATION, assetKey: {path: ["billing", "invoices"]}
 }) { __typename } }"""
 REPORTED = dg.AssetKey(["billing", "invoices"])
 
-# Everything a page can send without being allowed to, and what it could read of the answers.
+# All requests that a page can send without permission, and the readable parts of the responses.
 ATTACK = """
 const target = "TARGET", query = QUERY, sent = [];
 const body = JSON.stringify({query});
@@ -77,7 +77,7 @@ class World:
     instance: dg.DagsterInstance
 
     def attacked_from(self, origin: str, target: str) -> list[Any]:
-        """What a page of that origin got from its attacks on our server."""
+        """The results of the attacks of a page of that origin on our server."""
         script = ATTACK.replace("TARGET", target).replace("QUERY", json.dumps(MUTATION))
         page = self.operator.page.context.new_page()
 
@@ -94,7 +94,7 @@ class World:
 
     @property
     def effects(self) -> int:
-        """Mutations that were executed, and events that were written otherwise."""
+        """The number of executed mutations and of other written events."""
         return len(self.instance.fetch_materializations(REPORTED, limit=10).records)
 
 
@@ -117,7 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ):
             shown.wait_until_ready()
             session = new_session(shown.url, shown.folder)
-            # Names that an attacker lets resolve to this machine.
+            # Names that an attacker resolves to this machine.
             names = "--host-resolver-rules=MAP *.example 127.0.0.1"
             with browser(session, Path(home.path.parent), names, WITHOUT_HELP) as operator:
                 yield World(operator, port, instance)
@@ -127,16 +127,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     "origin", ["http://evil.example", "http://127.0.0.1:{other}", "http://localhost:{other}"]
 )
 def test_a_page_of_another_origin_changes_nothing(world: World, origin: str) -> None:
-    """Another port of this machine is the same site, so a browser sends the strictest cookie."""
+    """Another port of this machine is the same site: even strict cookies are sent to it."""
     origin = origin.format(other=free_port())
     found = world.attacked_from(origin, f"http://127.0.0.1:{world.port}")
     assert world.effects == 0
-    assert found[4] == "refused: TypeError: Failed to fetch"  # no answer is readable
+    assert found[4] == "refused: TypeError: Failed to fetch"  # no response is readable
     assert found[6] == "refused: closed"
 
 
 def test_a_rebound_name_changes_and_reads_nothing(world: World) -> None:
-    """The page and our server have one origin then, and every answer can be read."""
+    """The page and our server then have one origin, so every response can be read."""
     own = f"http://rebound.example:{world.port}"
     found = world.attacked_from(own, own)
     assert world.effects == 0
@@ -149,16 +149,16 @@ def test_a_rebound_name_changes_and_reads_nothing(world: World) -> None:
 
 
 def test_the_operators_own_pages_write_and_listen(world: World) -> None:
-    """The same requests, sent as the pages send them: this test can see an effect."""
+    """The same requests from the operator's pages have effects, so the tests can detect them."""
     own = f"http://127.0.0.1:{world.port}"
     found = world.attacked_from(own, own)
     assert found[4] == 200
     assert found[5] == 403
     assert found[6] == "open"
-    assert world.effects == 1  # of seven attempts, the one that is JSON and has our origin
+    assert world.effects == 1  # of seven attempts, the one in JSON with our origin
 
 
-def test_the_operators_own_pages_get_every_answer(world: World) -> None:
+def test_the_operators_own_pages_get_every_response(world: World) -> None:
     page = world.operator.page.context.new_page()
     answered: list[tuple[int, str]] = []
     page.on("response", lambda answer: answered.append((answer.status, answer.url)))

@@ -1,10 +1,10 @@
-"""What docs/how-to/backfill-a-gap-and-close-a-month.md tells, done in a browser on `up --demo`.
+"""The steps of docs/how-to/backfill-a-gap-and-close-a-month.md in a browser on `up --demo`.
 
 Put here: the steps of that page, in its order.
-Not here: what the pages are made of (`unit/test_dagster_hours`, `unit/test_dagster_month`).
+Not here: the contents of the pages (`unit/test_dagster_hours`, `unit/test_dagster_month`).
 
-GPU_LEDGER_PICTURES=docs/how-to/pages takes that page's pictures again; pytest's --basetemp is then
-the folder in which they show the home.
+With GPU_LEDGER_PICTURES=docs/how-to/pages the test takes that page's screenshots again; they show
+the home in pytest's --basetemp.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def operator(home: Path) -> Iterator[Browser]:
-    required("chromium")  # before a home is made, which takes half a minute
+    required("chromium")  # checked before the home is created, which takes half a minute
     pictures = Path(os.environ.get("GPU_LEDGER_PICTURES", home.parent / "pictures")).absolute()
     with (
         up(home, home.parent / "up.log", "--demo") as (session, _),
@@ -58,7 +58,7 @@ def operator(home: Path) -> Iterator[Browser]:
 
 
 def launch(operator: Browser, issue: bool, picture: str) -> None:
-    """The launch pad of `close_period`, filled in, and the button."""
+    """Fill in the launchpad of `close_period` and press the button."""
     operator.sees(f"issue: {str(issue).lower()}")
     operator.picture(picture)
     operator.press("Launch Run")
@@ -66,7 +66,7 @@ def launch(operator: Browser, issue: bool, picture: str) -> None:
 
 
 def facts_follow(operator: Browser, home: Path) -> None:
-    """Facts are rebuilt from the repaired hours by themselves, as soon as a sensor looked."""
+    """Wait until a sensor has rebuilt the facts from the repaired hours."""
     opened = opened_at(home, datetime(2026, 11, 4, tzinfo=UTC))
     for _ in range(PATIENCE_MS // 5_000):
         if not period_state.needs_build(opened, PERIOD):

@@ -1,9 +1,9 @@
 """The portal's pages in headless Chromium: wide and narrow, by keyboard, with hostile names.
 
-Put here: what only a browser can show: layout, accessibility, requests to other hosts.
+Put here: checks that need a browser: layout, accessibility, requests to other hosts.
 Not here: numbers and refusals (`unit/test_portal_pages`).
 
-GPU_LEDGER_PICTURES=FOLDER keeps pictures of the pages.
+GPU_LEDGER_PICTURES=FOLDER stores screenshots of the pages.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=required("chromium"),
-            # Every name but the portal's address cannot be resolved.
+            # No name except the portal's address can be resolved.
             args=["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
         )
         try:
@@ -89,7 +89,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def log_in_by_keyboard(page: Page, url: str, token: str) -> None:
-    """Tab to the field, type, Enter: no pointer."""
+    """Tab to the field, type, press Enter: no pointer."""
     page.goto(f"{url}/login")
     for _ in range(10):
         page.keyboard.press("Tab")
@@ -100,7 +100,7 @@ def log_in_by_keyboard(page: Page, url: str, token: str) -> None:
         page.keyboard.press("Enter")
 
 
-def test_pages_are_whole_accessible_and_ask_no_other_host(
+def test_pages_are_complete_accessible_and_use_no_other_host(
     portal: Portal, url: str, axe: str, tmp_path: Path
 ) -> None:
     pictures = Path(os.environ.get("GPU_LEDGER_PICTURES", tmp_path))

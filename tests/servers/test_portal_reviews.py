@@ -1,6 +1,6 @@
 """The portal's reviews on a real kube-apiserver, with the ClusterRoles of deploy/portal.
 
-Put here: who is authenticated, who may see what, aggregation, revocation.
+Put here: authentication, rights to view, aggregation, revocation.
 Not here: pages (`unit/test_portal_pages`).
 """
 
@@ -49,7 +49,7 @@ class Cluster:
         assert made.is_success, made.text
 
     def bind(self, name: str, role: str, namespace: str = "", kind: str = "Group") -> str:
-        """Bind a ClusterRole to the user's group; the path of the binding."""
+        """Bind a ClusterRole to the user's group; returns the path of the binding."""
         bound = "RoleBinding" if namespace else "ClusterRoleBinding"
         subject = {"kind": kind, "apiGroup": "rbac.authorization.k8s.io", "name": "team-vision"}
         metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
@@ -128,10 +128,10 @@ def sees(cluster: Cluster, token: str, tenant: str) -> bool:
     return caller is not None and caller.may_see_tenant(tenant)
 
 
-def test_who_may_view_a_project_sees_its_consumption_until_the_binding_goes(
+def test_a_viewer_of_a_project_sees_its_use_until_the_binding_is_deleted(
     cluster: Cluster,
 ) -> None:
-    """`view` gets the rule by aggregation, a moment after the ClusterRole was made."""
+    """`view` receives the rule by aggregation, a moment after the ClusterRole was created."""
     assert not sees(cluster, USER, OWN)
     binding = cluster.bind("viewers", "view", OWN)
     wait_for(lambda: sees(cluster, USER, OWN), "the right by aggregation")
@@ -157,7 +157,7 @@ def test_who_may_view_a_project_sees_its_consumption_until_the_binding_goes(
 
 
 def test_a_review_of_the_own_rights_as_in_the_how_to_guide(cluster: Cluster) -> None:
-    """`kubectl auth can-i` cannot find a resource that nothing serves; the review can."""
+    """`kubectl auth can-i` cannot find a resource that no server has; the review can."""
     [text] = of("how-to/run-the-portal.md", "yaml")
     review = yaml.safe_load(text)
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -194,13 +194,13 @@ def test_a_service_account_needs_a_token_for_the_portal(cluster: Cluster) -> Non
     assert reviews.caller("no-such-token") is None
 
 
-def test_without_a_review_nothing_is_shown(cluster: Cluster) -> None:
+def test_nothing_is_shown_without_a_review(cluster: Cluster) -> None:
     with pytest.raises(ReviewFailed):
         cluster.reviews("nobody").caller(USER)
 
 
 def test_two_clusters_decide_each_about_its_own_rows(cluster: Cluster, tmp_path: Path) -> None:
-    """The second server knows the token, and its user may not view the project there."""
+    """The second server knows the token, but its user may not view the project there."""
     binding = cluster.bind("viewers-of-one", "view", OWN)
     with control_plane(tmp_path / "plane") as plane, plane.client() as admin:
         other = Cluster(plane, admin)

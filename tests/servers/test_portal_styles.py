@@ -1,7 +1,7 @@
-"""The vendored style sheet is PatternFly's, cut to our pages, and its licence is the published one.
+"""The vendored style sheet is PatternFly's, reduced to our pages, with its published licence.
 
 Put here: both, compared with the npm packages.
-Not here: how pages look (`test_portal_in_a_browser`).
+Not here: the layout of pages (`test_portal_in_a_browser`).
 
 After a change of a template or of the version, run this file with GPU_LEDGER_WRITE_GOLDEN=1.
 """
@@ -19,12 +19,12 @@ from tests.servers.npm import npm_package
 pytestmark = pytest.mark.servers
 
 STATIC = PORTAL / "static"
-# The package of the styles names the licence MIT and has no text of it; this one of the same
-# project and version has.
+# The package of the styles names the MIT licence without its text; this package of the same project
+# and version has the text.
 WITH_LICENCE = "@patternfly/react-core"
 
 
-def test_the_style_sheet_is_cut_from_the_npm_package(tmp_path: Path) -> None:
+def test_the_style_sheet_is_a_part_of_the_npm_package(tmp_path: Path) -> None:
     style_sheet = cut(npm_package(PACKAGE, VERSION, tmp_path))
     path = STATIC / "patternfly.css"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):

@@ -1,4 +1,4 @@
-"""PostgreSQL, which may keep Dagster's own memory, is there and is a real one."""
+"""PostgreSQL, an option for Dagster's storage, is installed and works."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ask(url: str, statement: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
-def test_it_answers_and_keeps_what_was_written_over_a_restart(tmp_path: Path) -> None:
+def test_the_database_keeps_its_rows_over_a_restart(tmp_path: Path) -> None:
     cluster = postgres.make_cluster(tmp_path / "postgres")
     with postgres.started(cluster):
         [(version,)] = ask(cluster.url, "show server_version")

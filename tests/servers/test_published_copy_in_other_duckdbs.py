@@ -1,6 +1,6 @@
-"""Analysts' tools are older and newer than the pipeline: each of them opens the published copy.
+"""Older and newer versions of DuckDB in analysts' tools open the published copy.
 
-The clients are installed once per version from the package registry, into the user's cache.
+Each client is installed once per version from the package registry, into the user's cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.servers
 
 VERSIONS = ("1.4.5", "1.5.5", "2.0.0")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpu-ledger" / "duckdb"
-LARGE = 10**37 + 1  # no float and no 64-bit integer holds it
+LARGE = 10**37 + 1  # larger than any 64-bit integer, and not exact as a float
 
 CLIENT = """
 import json, sys
@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
             f"{LARGE}::decimal(38,0) as cost_nanos"
         )
         connection.execute("create table marts.dim_hours as select '2026-10' as billing_period")
-        # As a switch does: what is not noted outside of the warehouse is not copied.
+        # A switch notes these counts; tables without a note are not copied.
         counts = {"dim_hours": 1, "fct_charges": 1}
         facts = Switched(Switched("", counts).present_sha256(connection, "2026-10"), counts)
     note(made, "2026-10", facts)
@@ -61,7 +61,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 def client(version: str) -> Path:
-    """The folder of one DuckDB, which no other test imports."""
+    """The folder of one DuckDB version, which no other test imports."""
     folder = CACHE / version
     if not (folder / "duckdb").is_dir():
         uv = str(Path(sys.executable).with_name("uv"))

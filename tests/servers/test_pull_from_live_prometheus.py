@@ -1,10 +1,10 @@
-"""A pull from a real Prometheus that scraped a simulated fleet live, while pods came and went.
+"""A pull from a real Prometheus that scraped a simulated fleet live, while pods started and ended.
 
-Put here: what reaches the runs of what a server saw happen.
-Not here: pulls of history that was loaded into one (`test_pull_from_prometheus`).
+Put here: the events of the live fleet in the runs of a pull.
+Not here: pulls of history that was loaded into a server (`test_pull_from_prometheus`).
 
-Expected values are the scenario's own times and requests, and the moments at which the real server
-says that it scraped; nothing here asks the fake's Thanos.
+Expected values are the scenario's own times and requests, and the scrape times of the real server;
+the simulated Thanos is not used.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.servers
 
-# Between the fleet's making and the first thing that happens there: the servers start meanwhile.
+# Time between the creation of the fleet and its first event, in which the servers start.
 LEAD_SECONDS = 10
 STRETCH_SECONDS = 16
 # A page shows the fleet at most one second before the scrape (its clock counts whole seconds) and
-# at most one after it (then the scrape has failed).
+# at most one after it (later scrapes fail).
 SLACK_MS = 1000 * INTERVAL_SECONDS
 NEVER_MS = 10**15
 
@@ -94,9 +94,9 @@ clusters:
 
 
 class AskedLater(httpx.HTTPTransport):
-    """Lets the server's clock be read as if the hour were over; all else goes as it was sent.
+    """Changes the time in the server's response to the end of the hour; passes all else unchanged.
 
-    A real server's time cannot be moved, and waiting for the end of the hour is no test.
+    The time of a real server cannot be moved, and waiting for the end of the hour takes too long.
     """
 
     def __init__(self, at: datetime) -> None:
@@ -114,10 +114,10 @@ class AskedLater(httpx.HTTPTransport):
 
 @dataclass(frozen=True)
 class Pulled:
-    """What was there, when it was looked at, and what a pull of these hours brought."""
+    """The fleet, its scrape times, and the pull of these hours."""
 
     fleet: Fleet
-    scrapes_ms: tuple[int, ...]  # of kube-state-metrics, those that succeeded
+    scrapes_ms: tuple[int, ...]  # successful scrapes of kube-state-metrics
     early: Attempt
     attempt: Attempt
     runs: list[Row]
@@ -127,7 +127,7 @@ class Pulled:
         return next(pod for pod in self.fleet.pods if pod.name == name)
 
     def of(self, metric: str, **labels: str) -> list[Row]:
-        """The runs of a metric whose series have these labels; each with its labels by name."""
+        """The runs of a metric whose series have these labels, each with its labels by name."""
         rows = [row | {"labels": dict(row["labels"])} for row in self.runs]
         wanted = [row for row in rows if row["metric"] == metric]
         return [row for row in wanted if labels.items() <= row["labels"].items()]
@@ -147,7 +147,7 @@ def pulled(tmp_path_factory: pytest.TempPathFactory) -> Pulled:
             config = scrape_config(pages, port)
             real = stack.enter_context(prometheus(programs(2), folder, config))
             SystemClock().wait_until(epoch(first + STRETCH_SECONDS))
-        # The exporters are gone: what has been scraped is all that there will be.
+        # The exporters have stopped, so there are no further scrapes.
         wait_for(lambda: not _results(real, "up == 1"), "the exporters' end")
         (series,) = _results(real, 'up{job="kube-state-metrics"}[5m]')
         scrapes_ms = tuple(_ms(float(at)) for at, value in series["values"] if value == "1")
@@ -162,11 +162,11 @@ def _results(real: httpx.Client, query: str) -> list[dict[str, Any]]:
 
 
 def _pull(fleet: Fleet, scrapes_ms: tuple[int, ...], url: str, folder: Path) -> Pulled:
-    """Ask for the hour of the stretch; for two, when it lies in two."""
+    """Pull the hour of the fleet, or both hours if it crosses an hour."""
     begins, ends = (epoch(at // 1000) for at in (scrapes_ms[0], scrapes_ms[-1]))
     window = Interval(_hour(begins), _hour(ends) + HOUR)
     later = window.ended_at + timedelta(minutes=5)
-    # A Prometheus by itself shows no external labels: there is one cluster in it.
+    # A Prometheus alone has no external labels, and its samples are of one cluster.
     server = ThanosSettings("local", Connection(url), cluster_matcher="")
     cluster_id = fleet.clusters[0].cluster_id
     source = ClusterSource(cluster_id, server, Sampling(INTERVAL_SECONDS, INTERVAL_SECONDS))
@@ -189,7 +189,7 @@ def _ms(seconds: float) -> int:
 
 
 def check_times(pulled: Pulled, rows: list[Row], from_at: int | None, until_at: int | None) -> None:
-    """Samples at every scrape that surely saw `[from_at, until_at)`, at none that could not."""
+    """Samples at every scrape surely in `[from_at, until_at)`, none at scrapes surely outside."""
     if from_at is None:
         assert rows == []
         return
@@ -218,7 +218,7 @@ def test_an_hour_that_still_runs_by_the_servers_own_clock_is_refused(pulled: Pul
     assert pulled.early.answers == ()
 
 
-def test_the_hour_is_whole_and_has_every_exporter(pulled: Pulled) -> None:
+def test_the_hour_is_complete_and_has_every_exporter(pulled: Pulled) -> None:
     assert pulled.attempt.outcome is Outcome.OK
     jobs = {row["labels"]["job"] for row in pulled.of("up") if row["sample_value"] == "1"}
     assert jobs == {"kube-state-metrics", "kube-scheduler", "dcgm-exporter"}
@@ -247,9 +247,9 @@ def test_containers_start_at_their_second(pulled: Pulled) -> None:
     assert found == {(p.uid, p.started_at) for p in pulled.fleet.pods if p.started_at is not None}
 
 
-# --- what they request ---------------------------------------------------------------------------
+# --- requests of the pods ------------------------------------------------------------------------
 
-# As kube-state-metrics writes them.
+# In the notation of kube-state-metrics.
 WRITTEN = {"nvidia.com/gpu": "nvidia_com_gpu", "nvidia.com/mig-1g.5gb": "nvidia_com_mig_1g_5gb"}
 
 
@@ -263,7 +263,7 @@ def test_every_pod_has_its_uid_node_resource_and_quantity(pulled: Pulled) -> Non
         for pod in pulled.fleet.pods
         for resource, count in pod.requests.items()
     }
-    # One that has ended goes on requesting until its object is gone.
+    # A pod that has ended still has requests until its object is deleted.
     for pod in pulled.fleet.pods:
         own = pulled.of("kube_pod_container_resource_requests", uid=pod.uid)
         check_times(pulled, own, pod.created_at, pod.gone_at)

@@ -1,4 +1,4 @@
-"""A real Prometheus that holds the simulated fleet's history gives the same runs as the fake.
+"""A real Prometheus with the simulated fleet's history gives the same runs as the simulator.
 
 Put here: whole pulls from real servers, 2.x (closed ranges) and 3.x (left-open ranges).
 Not here: single queries (`test_fake_equals_prometheus`).
@@ -110,7 +110,7 @@ def test_a_real_server_gives_the_runs_that_the_fake_gives(
     assert measured == telemetry(tmp_path / "fake", fake)
 
 
-def test_counting_again_agrees_and_a_rebuild_gives_the_same_files(
+def test_a_recount_agrees_and_a_rebuild_gives_the_same_files(
     fleet: Fleet, real_url: str, tmp_path: Path
 ) -> None:
     landing = Landing(FolderStore(tmp_path / "landing"))
@@ -131,5 +131,5 @@ def test_the_doctor_finds_a_real_server_with_the_history_in_order(
     clock = StoppedClock(WINDOW.ended_at + timedelta(minutes=10))
     lines = probe(source_of(fleet, real_url), clock)
     wrong = {line.check for line in lines if not line.is_fine}
-    assert "clocks agree" in wrong  # the test's clock stands in the past
+    assert "clocks agree" in wrong  # the test's clock is in the past
     assert not wrong & {"hub answers", "up", "kube_pod_status_phase", "sampling interval"}

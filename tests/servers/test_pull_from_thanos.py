@@ -1,7 +1,7 @@
-"""Pulls from a real Thanos whose stores are whole, lose scrapes, stop, are cut off, or hang.
+"""Pulls from a real Thanos whose stores are complete, lose scrapes, stop, disconnect, or hang.
 
-A real querier answers `success` without half of the data, at first with a warning and then without
-a word. Nothing here asks the pull to find out what is missing; it must not count as complete.
+A real querier returns `success` without half of the data, first with a warning and later without
+one. The pull must not count such an hour as complete.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ pytestmark = pytest.mark.servers
 
 FIRST = Interval(START, START + HOUR)
 SECOND = Interval(START + HOUR, START + 2 * HOUR)
-# A store that hangs is waited for; the pull gives up before the server does.
+# The querier waits for a store that hangs; the pull ends before that.
 TIMEOUT_SECONDS = 60
 
 
@@ -73,7 +73,7 @@ def replicated() -> Fleet:
     return replicated_fleet()
 
 
-# --- asking --------------------------------------------------------------------------------------
+# --- queries -------------------------------------------------------------------------------------
 
 
 COLUMNS = ("cluster_id", "hour_started_at", "metric", "labels", "first_sampled_at",
@@ -81,7 +81,7 @@ COLUMNS = ("cluster_id", "hour_started_at", "metric", "labels", "first_sampled_a
 
 
 class Asked:
-    """One landing that is asked into again and again."""
+    """One landing for several pulls."""
 
     def __init__(self, fleet: Fleet, url: str, folder: Path) -> None:
         connection = Connection(url, timeout_seconds=TIMEOUT_SECONDS)
@@ -100,7 +100,7 @@ class Asked:
 
 
 def true_rows(fleet: Fleet, folder: Path, window: Interval = FIRST) -> list[tuple[object, ...]]:
-    """What the fake Thanos gives of the same fleet."""
+    """The rows of the same fleet from the simulated Thanos."""
     with serve(fleet, VirtualClock(START + 4 * HOUR)) as fake:
         asked = Asked(fleet, fake.thanos_url, folder / "fake")
         attempt = pull_hours(asked.source, window, asked.landing, asked.runs, fake.clock)
@@ -108,7 +108,7 @@ def true_rows(fleet: Fleet, folder: Path, window: Interval = FIRST) -> list[tupl
 
 
 def doubts(attempt: Attempt) -> list[str]:
-    """Everything by which an attempt says that it may not be the whole truth."""
+    """All signs of an attempt that its data may be incomplete."""
     found = [f"{h.outcome}: {h.reason}" for h in attempt.hours if h.outcome is not Outcome.OK]
     for hour in attempt.hours:
         found += [f"{name}={hour.facts[name]}" for name in SUSPICIONS if hour.facts.get(name)]
@@ -118,12 +118,12 @@ def doubts(attempt: Attempt) -> list[str]:
 
 
 def lacks(asked: Asked, attempt: Attempt, truth: list[tuple[object, ...]]) -> int:
-    """How many runs of the truth an attempt does not have."""
+    """The number of runs of the truth that an attempt lacks."""
     return len(set(truth) - set(asked.rows(attempt)))
 
 
 def is_silent(url: str) -> bool:
-    """Whether the querier answers without a warning."""
+    """Whether the querier returns no warning."""
     asked: dict[str, str | int] = {
         "query": "up[1h]",
         "time": MIDNIGHT + 3600,
@@ -134,7 +134,7 @@ def is_silent(url: str) -> bool:
 
 
 def has_forgotten(url: str, left: int) -> bool:
-    """Whether not even the list of stores tells any more that one is gone."""
+    """Whether the list of stores no longer has the lost one."""
     return is_silent(url) and is_whole(url, left)
 
 
@@ -145,7 +145,7 @@ def wait_until_forgotten(url: str, left: int = 1) -> None:
 # --- replicas ------------------------------------------------------------------------------------
 
 
-def test_replicas_that_each_lost_another_scrape_are_whole_together(
+def test_replicas_with_different_lost_scrapes_are_complete_together(
     replicated: Fleet, tmp_path: Path
 ) -> None:
     with halves(replicated, by_replica, tmp_path) as made:
@@ -153,7 +153,7 @@ def test_replicas_that_each_lost_another_scrape_are_whole_together(
         whole = asked.pull()
         assert doubts(whole) == []
         assert asked.rows(whole) == true_rows(replicated, tmp_path)
-        # The other one has no sample of the scrape that it lost; that is a hole, and no secret.
+        # The other replica lacks the scrape that it lost; that is a visible gap.
         made.stores[0].sidecar.kill()
         wait_until_forgotten(made.url)
         alone = asked.pull()
@@ -173,7 +173,7 @@ WAYS: dict[str, Callable[[Store], None]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way: str) -> None:
-    """A pod's metrics are shared out, so a pod lacks some: the answer contradicts itself."""
+    """The series of a pod's metrics are in both stores, so the rest contradicts itself."""
     truth = true_rows(fleet, tmp_path)
     with halves(fleet, by_series, tmp_path) as made:
         asked = Asked(fleet, made.url, tmp_path / "asked")
@@ -192,7 +192,7 @@ def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way:
         assert silent.outcome is Outcome.DEGRADED
         assert lacks(asked, silent, truth) > len(truth) / 4
 
-        # To somebody who has never asked before, every answer looks whole; the pods do not.
+        # For a new landing every response seems complete, except for the pods.
         first = Asked(fleet, made.url, tmp_path / "first").pull()
         assert first.outcome is Outcome.OK
         assert first.hours[0].facts[INCOMPLETE_PODS] > PODS / 4
@@ -212,12 +212,12 @@ def due_again(attempt: Attempt) -> DueReason | None:
 
 
 def test_a_store_with_all_of_one_tenant_goes(fleet: Fleet, tmp_path: Path) -> None:
-    """What is left contradicts nothing; only what was known before tells that it is half."""
+    """The rest contains no contradiction; only earlier pulls show that half is missing."""
     with halves(fleet, by_tenant, tmp_path) as made:
         asked = Asked(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
         assert (doubts(whole), pods_of(whole)) == ([], PODS)
-        # Its network refuses everybody, the store itself is well.
+        # Its connections are refused; the store itself works.
         made.stores[1].relay.cut()
         assert asked.pull().outcome is Outcome.WARNED
 
@@ -231,8 +231,8 @@ def test_a_store_with_all_of_one_tenant_goes(fleet: Fleet, tmp_path: Path) -> No
         assert after.hours[0].facts[MASS_ENDINGS] == PODS // 2
         assert due_again(after) is DueReason.NOT_OK
 
-        # Somebody who never knew the other tenant cannot miss it. What is left is the number of
-        # stores, which is landed, and the journal.
+        # A landing without earlier pulls cannot detect the other tenant. The landed number of
+        # stores and the journal remain as evidence.
         first = Asked(fleet, made.url, tmp_path / "first").pull()
         assert doubts(first) == []
         assert (first.draft.facts["stores"], whole.draft.facts["stores"]) == (1, 2)
@@ -251,7 +251,7 @@ def pods_of(attempt: Attempt) -> int:
 
 
 def test_one_of_three_receivers_that_share_all_series_goes(fleet: Fleet, tmp_path: Path) -> None:
-    """`up` is whole, every answer is ok, and a third of the pods' series is gone."""
+    """`up` is complete, every response is ok, and a third of the pods' series is missing."""
     with ExitStack() as stack:
         three = stack.enter_context(thanos.receivers(3, tmp_path))
         thanos.remote_write(three.write_url, series_of(fleet))
@@ -280,18 +280,18 @@ def test_one_of_three_receivers_that_share_all_series_goes(fleet: Fleet, tmp_pat
         assert silent.hours[0].facts[INCOMPLETE_PODS] > 0
         first = Asked(fleet, url, tmp_path / "first").pull()
         assert first.hours[0].facts[INCOMPLETE_PODS] > 0
-        if not has_every_node:  # else the hour is empty, and due as such
+        if not has_every_node:  # otherwise the hour is empty and remains due
             assert due_again(first) is DueReason.SUSPICION
 
 
 def counted(rows: list[tuple[object, ...]]) -> Counter[tuple[object, ...]]:
-    """Runs without the series' names, which differ by the label of the receivers' tenant."""
+    """Runs without the names of series, which differ by the label of the receivers' tenant."""
     name = COLUMNS.index("labels")
     return Counter((*row[:name], *row[name + 1 :]) for row in rows)
 
 
 def holders(url: str, metric: str) -> set[int]:
-    """The receivers with series of a metric: where series lie differs from run to run."""
+    """The receivers with series of a metric; the distribution differs from run to run."""
     form: dict[str, str | int] = {"query": f"{metric}[1h]", "time": MIDNIGHT + 3600}
     answer = httpx.get(
         f"{url}/api/v1/query", params=form | {"dedup": "false"}, timeout=60, trust_env=False
@@ -300,7 +300,7 @@ def holders(url: str, metric: str) -> set[int]:
 
 
 def without_sentinels(url: str) -> tuple[int, bool]:
-    """A receiver that has no series of `up`; and whether it has every one of `kube_node_info`."""
+    """A receiver without a series of `up`, and whether it has all series of `kube_node_info`."""
     nodes = holders(url, "kube_node_info")
     member = min({0, 1, 2} - holders(url, "up"), key=lambda one: nodes == {one})
     return member, nodes == {member}

@@ -1,7 +1,7 @@
-"""A bucket of a real S3 server keeps what a folder keeps: stores, leases, landings, journals.
+"""A bucket of a real S3 server works like a folder: stores, leases, landings, journals.
 
-Put here: the same promises over a real server, and what only a network can do.
-Not here: each promise alone (`tests/unit/test_store`, `test_lease`, `test_landing`).
+Put here: the same guarantees with a real server, and faults of a network.
+Not here: each guarantee alone (`tests/unit/test_store`, `test_lease`, `test_landing`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def store(url: str) -> Store:
 
 
 def racing(act: Callable[[int], bool]) -> list[int]:
-    """Start all at one moment; the numbers of those that won."""
+    """Start all at the same time; returns the numbers of those that succeeded."""
     start = threading.Barrier(WRITERS)
     won: list[int] = []
     lost: list[BaseException] = []
@@ -64,7 +64,7 @@ def racing(act: Callable[[int], bool]) -> list[int]:
         try:
             if act(number):
                 won.append(number)
-        except BaseException as error:  # noqa: BLE001 (told by the test's own thread)
+        except BaseException as error:  # noqa: BLE001 - the main thread asserts it
             lost.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(WRITERS)]
@@ -79,7 +79,7 @@ def racing(act: Callable[[int], bool]) -> list[int]:
 # --- the store -----------------------------------------------------------------------------------
 
 
-def test_what_was_created_is_read_back_listed_and_never_overwritten(store: Store) -> None:
+def test_a_created_object_is_read_back_listed_and_never_overwritten(store: Store) -> None:
     keys = ("b/2", "a/10", "a/9", "ab/1", "c")
     for key in keys:
         assert store.create(key, b"\x00first\xff" + key.encode())
@@ -136,17 +136,15 @@ def body_of(key: str) -> bytes:
 
 
 def settled(store: Store, key: str) -> bool:
-    """Create as every writer does: taken by our own bytes is ours.
+    """Create an object like every writer: an existing object with the same bytes counts as created.
 
-    Where an answer is lost on the way, the client asks again by itself, and is told that the object
-    is there already.
+    If a response is lost, the client repeats the request and receives the error that the object
+    exists.
     """
     return store.create(key, body_of(key)) or store.read(key) == body_of(key)
 
 
-def test_a_connection_that_breaks_again_and_again_loses_and_doubles_nothing(
-    bucket: Bucket, url: str
-) -> None:
+def test_a_connection_that_breaks_often_loses_and_doubles_nothing(bucket: Bucket, url: str) -> None:
     store = open_store(url)
     keys = [f"objects/{number:03d}" for number in range(150)]
     written: set[str] = set()
@@ -167,14 +165,14 @@ def test_a_connection_that_breaks_again_and_again_loses_and_doubles_nothing(
         writer.join(0.15)
         bucket.relay.mend()
     assert written | refused == set(keys)
-    # What was refused may have arrived all the same; trying again settles it.
+    # A request without a response may have been executed; a repetition makes it certain.
     assert set(store.list("objects/")) >= written
     assert all(settled(store, key) for key in refused)
     assert store.list("objects/") == keys
     assert all(store.read(key) == body_of(key) for key in keys)
 
 
-def test_a_server_that_is_away_is_named(bucket: Bucket, url: str) -> None:
+def test_an_unreachable_server_is_named(bucket: Bucket, url: str) -> None:
     store = open_store(url)
     bucket.relay.cut()
     try:
@@ -236,7 +234,7 @@ def pull(url: str, runs: Path, asked_after: timedelta = timedelta(days=2)) -> At
 
 def test_pulls_at_once_make_one_chain_and_every_body_is_there(url: str, tmp_path: Path) -> None:
     def write(number: int) -> bool:
-        # Each at another second: attempts of the very same bytes are one.
+        # Each at another second, because attempts with the same bytes are one.
         later = timedelta(days=2, seconds=number)
         return pull(url, tmp_path / str(number), later).sequence > 0
 
@@ -277,7 +275,7 @@ def a_line(number: int) -> Line:
 
 
 def test_two_collectors_of_one_cluster_disturb_nothing(url: str) -> None:
-    """Each segment is there whole, under a number of its own."""
+    """Each segment is complete and has a number of its own."""
 
     def collect(number: int) -> bool:
         writer = JournalWriter(open_store(url), "c1", f"collector-{number}", "0.1.0")

@@ -1,10 +1,10 @@
-"""Claims that share a card, allocated by a real scheduler: the journal, and what is counted of it.
+"""Claims that share a card, allocated by a real scheduler: the journal, and the facts from it.
 
 Put here: consumable capacity on a real API server and scheduler.
-Not here: whole devices (`test_fake_leads_the_same_conversation`), or what shares cost
+Not here: whole devices (`test_fake_leads_the_same_conversation`), or the cost of shares
 (`tests/scenarios/test_evidence_by_hand.py`).
 
-Kubernetes has consumable capacity by default since 1.36. No gate is set here.
+Kubernetes has consumable capacity by default since 1.36. No feature gate is set here.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def waits(admin: httpx.Client, namespace: str, name: str) -> bool:
 def lines(
     plane: ControlPlane, admin: httpx.Client, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Line]:
-    """What a collector writes of two tenants that share a card, and of a third that has no room."""
+    """The journal for two tenants that share a card, and a third for which there is no capacity."""
     pod_with_claim(admin, "vision", "large", "20Gi")
     pod_with_claim(admin, "speech", "small", "10Gi")
     for namespace, name in (("vision", "large"), ("speech", "small")):
@@ -171,7 +171,7 @@ def test_the_journal_has_every_share_that_the_scheduler_gave(
     assert found["large"]["share_id"] != found["small"]["share_id"]
 
 
-def test_when_a_share_was_allocated_is_kept(admin: httpx.Client, lines: list[Line]) -> None:
+def test_the_time_of_allocation_of_a_share_is_kept(admin: httpx.Client, lines: list[Line]) -> None:
     told = [x["object"] for x in lines if x.get("resource") == "resourceclaims" and "object" in x]
     allocated = [each for each in told if each["results"]]
     assert len(allocated) == 2
@@ -183,7 +183,7 @@ def test_when_a_share_was_allocated_is_kept(admin: httpx.Client, lines: list[Lin
 def test_the_fake_writes_shares_as_the_real_server_does(
     admin: httpx.Client, lines: list[Line]
 ) -> None:
-    """The same keys, at every depth, of a claim and of a slice."""
+    """A claim and a slice have the same keys at every depth."""
     (cluster,) = build_fleet(load_scenario("shared_devices")).clusters
     history = ObjectHistory(cluster)
     at = cluster.claims[0].created_at + 3600

@@ -1,8 +1,8 @@
 """`gpu-ledger up` as a process of its own, whose run worker and whose daemon are killed.
 
-Put here: SIGKILL at the worst moments of real processes, and what the home comes to.
-Not here: such moments within one process (`unit/test_dagster_faults`), a long queue or a database
-that is away (`test_dagster_processes`), what people do on the pages (`test_pages_in_a_browser`).
+Put here: SIGKILL at critical moments of real processes, and the home afterwards.
+Not here: such moments in one process (`unit/test_dagster_faults`), a long queue or a database that
+is down (`test_dagster_processes`), actions on the pages (`test_pages_in_a_browser`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tests.servers.dagster_processes import Webserver, up, wait_until
 pytestmark = pytest.mark.servers
 
 SAMPLES = "east/thanos_hours"
-LOOK_SECONDS = 0.001  # what lands is told to Dagster some hundredths of a second later
+LOOK_SECONDS = 0.001  # landed hours are reported to Dagster some hundredths of a second later
 COULD_NOT_LOOK = 3
 STARTED_PROCESS = re.compile(r"Started process for run \(pid: (\d+)\)")
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[OpenMonth]:
-    """A month with a missing hour, which nobody asks again by himself: its clock stands."""
+    """A month with a missing hour that is never due again, because its clock stands still."""
     with open_month("thin_line", tmp_path / "home", progress) as made:
         yield made
 
@@ -50,13 +50,13 @@ def opened(home: Path, made: OpenMonth) -> OpenHome:
 
 
 def undisturbed_facts(made: OpenMonth, place: Path) -> str:
-    """What the facts are where the hour is asked and counted without Dagster."""
+    """The facts after the hour was pulled and calculated without Dagster."""
     shutil.copytree(made.home, place)
     steps.pull(opened(place, made), made.missing, only_due=False)
     return steps.refresh(opened(place, made), made.period).facts_sha256
 
 
-def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturbed(
+def test_facts_are_the_same_after_kills_of_a_worker_and_the_daemon(
     made: OpenMonth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = undisturbed_facts(made, tmp_path / "undisturbed")
@@ -71,13 +71,13 @@ def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturb
     ):
         dagster = Dagster(made.home, instance, opened(made.home, made).clock.now())
         Webserver(session).backfill(SAMPLES.split("/"), missing)
-        run = killed_between_write_and_event(instance, made)
+        run = kill_between_write_and_event(instance, made)
         assert dagster.statuses(SAMPLES)[missing[0]] != "MATERIALIZED"
         wait_until(
             lambda: all(dagster.statuses(SAMPLES)[h] == "MATERIALIZED" for h in missing),
             "the strip is whole",
         )
-        # Between two looks at the facts, which are two minutes apart, unless the machine is slow.
+        # Between two evaluations of the sensor, which are at least two minutes apart.
         os.kill(processes(folder)["daemon"], signal.SIGKILL)
         told = messages(instance, run, dg.DagsterEventType.ENGINE_EVENT)
         assert any("terminated by signal 9 (SIGKILL)" in line for line in told), told
@@ -98,8 +98,8 @@ def test_a_killed_worker_and_a_killed_daemon_leave_the_facts_that_nobody_disturb
     assert all(is_complete(entry) for entry in entries)
 
 
-def killed_between_write_and_event(instance: dg.DagsterInstance, made: OpenMonth) -> str:
-    """The worker of the backfill, as soon as what it was told has landed; the run's name."""
+def kill_between_write_and_event(instance: dg.DagsterInstance, made: OpenMonth) -> str:
+    """Kill the worker of the backfill as soon as its hour has landed; returns the run ID."""
     [cluster_id] = {row.cluster_id for row in opened(made.home, made).decisions.clusters}
     chain = made.home / "landing" / chain_prefix(cluster_id, Source.THANOS)
     before = len(os.listdir(chain))
@@ -126,6 +126,6 @@ def messages(instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventTyp
 
 
 def processes(folder: Path) -> dict[str, int]:
-    """Who holds the home, as its lock says."""
+    """The processes that hold the lock of the home."""
     found: dict[str, int] = json.loads((folder / LOCK).read_text())["processes"]
     return found

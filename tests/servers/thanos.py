@@ -1,7 +1,7 @@
 """Real Thanos components for tests: sidecars, queriers, receivers, store gateways, on loopback.
 
-Put here: starting them, taking one away in several ways, writing to receivers, buckets of blocks.
-Not here: the Prometheus behind a sidecar (`prometheus`), or what is asked.
+Put here: starting, killing and pausing them, writing to receivers, buckets of blocks.
+Not here: the Prometheus behind a sidecar (`prometheus`), or the queries.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Component:
         return f"127.0.0.1:{self.grpc_port}"
 
     def kill(self) -> None:
-        """Gone at once: its port refuses connections."""
+        """Kill it: its port refuses connections."""
         self.process.kill()
         self.process.wait()
 
     def hang(self) -> None:
-        """It keeps its connections, accepts new ones, and says nothing."""
+        """Pause it: it keeps and accepts connections, but does not respond."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -62,7 +62,7 @@ def _ready(port: int) -> bool:
 def component(
     kind: str, folder: Path, *options: str, grpc_port: int | None = None
 ) -> Iterator[Component]:
-    """`thanos KIND` with its two ports and these options, once it is ready."""
+    """`thanos KIND` with its two ports and these options, as soon as it is ready."""
     folder.mkdir(parents=True, exist_ok=True)
     grpc_port, http_port = grpc_port or free_port(), free_port()
     command = [
@@ -105,7 +105,7 @@ def querier(
 
 
 def stores(querier_url: str) -> dict[str, str | None]:
-    """What the querier says of its stores: address and last error."""
+    """Address and last error of each store, from the querier."""
     answer = httpx.get(f"{querier_url}/api/v1/stores", timeout=30, trust_env=False).json()
     every = [store for group in answer["data"].values() for store in group]
     return {store["name"]: store.get("lastError") for store in every}
@@ -116,14 +116,14 @@ def stores(querier_url: str) -> dict[str, str | None]:
 
 @contextmanager
 def store_gateway(bucket: Path, folder: Path) -> Iterator[Component]:
-    """A store over the blocks that are in a bucket now."""
+    """A store over the present blocks of a bucket."""
     options = (f"--objstore.config={_bucket(bucket)}", f"--data-dir={folder / 'cache'}")
     with component("store", folder, *options) as made:
         yield made
 
 
 def upload(blocks: Path, bucket: Path, labels: Mapping[str, str]) -> None:
-    """Put a Prometheus' blocks into a bucket under these external labels, as a sidecar does."""
+    """Put Prometheus blocks into a bucket with these external labels, as a sidecar does."""
     bucket.mkdir(parents=True)
     command = [required("thanos"), "tools", "bucket", "upload-blocks", "--shipper.upload-compacted"]
     command += [f"--objstore.config={_bucket(bucket)}", f"--path={blocks}"]
@@ -132,7 +132,7 @@ def upload(blocks: Path, bucket: Path, labels: Mapping[str, str]) -> None:
 
 
 def down_sample(bucket: Path, folder: Path) -> None:
-    """Add a block of one value per five minutes for each raw one, which has 40 hours at least."""
+    """Add a block with one value per five minutes for each raw block; each must cover 40 hours."""
     folder.mkdir(parents=True)
     command = [required("thanos"), "tools", "bucket", "downsample", "--http-grace-period=1s"]
     command += [f"--objstore.config={_bucket(bucket)}", f"--data-dir={folder}"]
@@ -142,13 +142,13 @@ def down_sample(bucket: Path, folder: Path) -> None:
 
 
 def resolutions(bucket: Path) -> dict[Path, int]:
-    """Each block that is whole, and its resolution in milliseconds; 0 is raw."""
+    """Each complete block and its resolution in milliseconds; 0 is raw."""
     metas = {path.parent: json.loads(path.read_text()) for path in bucket.glob("*/meta.json")}
     return {block: meta["thanos"]["downsample"]["resolution"] for block, meta in metas.items()}
 
 
 def without_raw(bucket: Path, aside: Path) -> Path:
-    """A copy of a bucket whose raw blocks were kept long enough and are deleted."""
+    """A copy of a bucket after the retention of its raw blocks has deleted them."""
     shutil.copytree(bucket, aside)
     for block, resolution in resolutions(aside).items():
         if not resolution:
@@ -165,7 +165,7 @@ def _bucket(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Receivers:
-    """Some receivers that share series among them by hash, each series in one of them."""
+    """Receivers that divide series between them by hash, each series in one of them."""
 
     members: tuple[Component, ...]
     write_url: str
@@ -205,12 +205,12 @@ def receivers(count: int, folder: Path) -> Iterator[Receivers]:
 # --- remote write --------------------------------------------------------------------------------
 
 SERIES_PER_REQUEST = 200
-# A receiver takes nothing that is more than an hour older than what it has.
+# A receiver refuses samples that are more than an hour older than its newest one.
 SLICE_MS = 30 * 60 * 1000
 
 
 def remote_write(url: str, series: Sequence[RawSeries]) -> None:
-    """Send all samples of these series in the order of time, as a Prometheus would, by hand."""
+    """Send all samples of these series in order of time, in the remote-write protocol."""
     import pyarrow as pa
 
     headers = {"Content-Encoding": "snappy", "X-Prometheus-Remote-Write-Version": "0.1.0"}
