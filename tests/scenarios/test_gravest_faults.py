@@ -111,7 +111,7 @@ TABLE = (
           ("StoreUnusable",),
           (landing.test_an_error_after_a_write_keeps_one_copy_and_the_chain_whole,
            spool.test_a_durable_write_with_an_error_is_not_repeated,
-           crashes.test_a_full_disk_at_any_write_is_said_and_repaired)),
+           crashes.test_a_full_disk_at_any_write_is_reported_and_repaired)),
 )  # fmt: skip
 
 

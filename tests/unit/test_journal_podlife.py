@@ -1,4 +1,4 @@
-"""What one pod's status says of its life, and what stands when a later one differs."""
+"""Times of a pod's lifetime from its status, and the values kept when a later status differs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_held_begins_at_binding_and_running_with_the_first_main_container() -> N
     assert (two.bound_at, two.started_at) == (text(3), text(31))
 
 
-def test_a_pod_that_was_born_with_its_node_was_bound_when_it_was_created() -> None:
+def test_a_pod_created_with_its_node_was_bound_at_its_creation() -> None:
     document = pod("u", 1)
     document["status"]["conditions"] = []
     assert read_facts(observe.pod(document)).bound_at == text(-10)
 
 
-def test_a_sidecar_does_not_start_the_pod_but_its_end_is_part_of_the_end() -> None:
+def test_a_sidecar_does_not_start_the_pod_but_its_end_counts() -> None:
     before = facts(states={"main": {"waiting": {}}}, sidecars={"side": running(5)})
     assert before.started_at == ""
     after = facts(
@@ -51,36 +51,36 @@ def test_a_terminated_container_does_not_end_a_running_pod() -> None:
     assert facts(states={"main": terminated(10, 60, 1)}).ended_at == ""
 
 
-def test_a_restart_keeps_the_start_that_the_last_state_still_shows() -> None:
+def test_a_restart_keeps_the_start_in_the_last_state() -> None:
     restarted = facts(states={"main": running(300)}, restarts=1, last_state=terminated(10, 290, 1))
     assert restarted.started_at == text(10)
 
 
-def test_a_deadline_for_deletion_is_no_end() -> None:
+def test_a_deadline_of_a_deletion_is_no_end() -> None:
     assert facts(deleting=40).ended_at == ""
 
 
-def test_a_pod_that_is_being_deleted_ends_when_its_containers_have() -> None:
+def test_a_terminating_pod_ends_with_its_containers() -> None:
     assert facts(deleting=40, states={"main": terminated(10, 33, 137)}).ended_at == text(33)
 
 
-def test_an_evicted_pod_whose_containers_seem_to_run_has_no_end() -> None:
+def test_an_evicted_pod_with_containers_shown_as_running_has_no_end() -> None:
     evicted = facts(phase="Failed")
     assert evicted.terminal
     assert evicted.ended_at == ""
 
 
-def test_a_failed_pod_with_one_container_that_seems_to_run_has_no_end() -> None:
+def test_a_failed_pod_with_a_container_shown_as_running_has_no_end() -> None:
     half = facts(phase="Failed", states={"a": terminated(10, 90), "b": running(10)})
     assert half.ended_at == ""
 
 
-def test_a_container_that_ended_without_a_time_gives_no_end_to_its_pod() -> None:
+def test_a_container_without_an_end_time_gives_its_pod_no_end() -> None:
     states = {"a": terminated(10, 90), "b": terminated(10, None, 137)}
     assert facts(phase="Failed", states=states).ended_at == ""
 
 
-def test_a_pod_that_failed_before_anything_ran_has_no_end() -> None:
+def test_a_pod_that_failed_before_its_first_container_has_no_end() -> None:
     rejected = facts(phase="Failed", states={})
     assert (rejected.started_at, rejected.ended_at) == ("", "")
 
@@ -95,8 +95,8 @@ def test_an_init_container_that_failed_ends_a_pod_that_never_started() -> None:
     assert (failed.started_at, failed.ended_at) == ("", text(25))
 
 
-def test_the_earliest_start_stands_when_a_later_status_rewrites_it() -> None:
-    """kwok's completion stage does this: started when finished."""
+def test_a_later_status_does_not_replace_the_earliest_start() -> None:
+    """kwok's completion stage does this: it sets the start to the end."""
     seen, _ = learn(PodFacts(), facts())
     after, notes = learn(seen, facts(phase="Succeeded", states={"main": terminated(600, 600)}))
     assert (after.started_at, after.ended_at) == (text(10), text(600))
@@ -112,7 +112,7 @@ def test_a_later_run_of_a_container_contradicts_nothing() -> None:
     assert notes == []
 
 
-def test_the_first_end_stands_when_a_later_status_moves_it() -> None:
+def test_a_later_status_does_not_replace_the_first_end() -> None:
     first = facts(phase="Succeeded", states={"main": terminated(10, 100)})
     later = facts(phase="Succeeded", states={"main": terminated(10, 900)})
     after, notes = learn(learn(PodFacts(), first)[0], later)
@@ -127,13 +127,13 @@ def test_the_first_end_stands_when_a_later_status_moves_it() -> None:
         ({"phase": "Succeeded", "states": {"main": terminated(10, 4)}}, "ended_before_start"),
     ],
 )
-def test_an_end_that_cannot_be_is_kept_as_a_contradiction(parts: dict[str, Any], what: str) -> None:
+def test_an_impossible_end_is_kept_as_a_contradiction(parts: dict[str, Any], what: str) -> None:
     seen, _ = learn(PodFacts(), facts())
     _, notes = learn(seen, facts(**parts))
     assert [n.what for n in notes] == [what]
 
 
-def test_a_contradiction_is_said_once() -> None:
+def test_a_contradiction_is_reported_once() -> None:
     seen, _ = learn(PodFacts(), facts())
     once, _ = learn(seen, facts(phase="Failed"))
     _, again = learn(once, facts(phase="Failed"))

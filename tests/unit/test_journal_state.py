@@ -1,4 +1,4 @@
-"""The collector's state machine, told things by hand."""
+"""The collector's state machine, with events written by hand."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.kubernetes_by_hand import (
 
 
 def started(*uids: str, version: int = 100) -> JournalState:
-    """A state that has listed these pods at noon and whose watch is live."""
+    """A state that has listed these pods at noon and has a live watch."""
     state = JournalState()
     pods = [pod(uid, 10 + n) for n, uid in enumerate(uids)]
     tell(state, listed(*pods, version=version, seconds=0), mark(version, 0))
     return state
 
 
-def test_the_first_list_writes_every_pod_that_asks_for_a_device_and_no_other() -> None:
+def test_the_first_list_writes_exactly_the_pods_with_a_device() -> None:
     lines = tell(
         JournalState(),
         listed(pod("a", 1), pod("b", 2), pod("cpu-only", 3, gpus=0), version=9, seconds=0),
@@ -53,7 +53,7 @@ def test_the_first_list_writes_every_pod_that_asks_for_a_device_and_no_other() -
     }
 
 
-def test_a_pod_is_told_from_its_creation_to_its_deletion() -> None:
+def test_a_pod_is_written_from_its_creation_to_its_deletion() -> None:
     state = started()
     lines = tell(
         state,
@@ -75,7 +75,7 @@ def test_a_pod_is_told_from_its_creation_to_its_deletion() -> None:
     }
 
 
-def test_a_version_that_was_told_before_says_nothing() -> None:
+def test_a_repeated_version_writes_nothing() -> None:
     state = started()
     new = told("ADDED", pod("a", 101), 5)
     assert len(tell(state, new)) == 1
@@ -83,7 +83,7 @@ def test_a_version_that_was_told_before_says_nothing() -> None:
     assert state.replayed_count == 1
 
 
-def test_a_stream_that_replays_old_events_raises_no_pod_from_the_dead() -> None:
+def test_a_replayed_stream_revives_no_deleted_pod() -> None:
     state = started("a")
     tell(state, told("DELETED", pod("a", 101), 10), mark(102, 11))
     replay = [told("ADDED", pod("a", 10), 12), told("MODIFIED", pod("a", 100), 13)]
@@ -91,13 +91,13 @@ def test_a_stream_that_replays_old_events_raises_no_pod_from_the_dead() -> None:
     assert state.open_pod_count == 0
 
 
-def test_an_object_that_only_beats_its_heart_is_not_written_again() -> None:
+def test_an_object_with_a_new_heartbeat_only_is_not_written_again() -> None:
     state = started("a")
     assert tell(state, told("MODIFIED", pod("a", 101), 10)) == []
     assert state.unchanged_count == 1
 
 
-def test_the_hourly_list_writes_every_pod_with_the_earliest_start_ever_seen() -> None:
+def test_the_hourly_list_writes_every_pod_with_its_earliest_start() -> None:
     state = started("a")
     tell(state, told("MODIFIED", pod("a", 101, states={"main": running(500)}, restarts=1), 501))
     lines = tell(
@@ -109,14 +109,14 @@ def test_the_hourly_list_writes_every_pod_with_the_earliest_start_ever_seen() ->
     assert lines[0]["facts"]["started_at"] == text(10)
 
 
-def test_a_pod_that_is_as_it_was_is_listed_as_it_was() -> None:
+def test_an_unchanged_pod_is_listed_unchanged() -> None:
     state = JournalState()
     (first, _) = tell(state, listed(pod("a", 10), version=100, seconds=0))
     (again, _) = tell(state, listed(pod("a", 10), version=200, seconds=3600, why="hourly"))
     assert again == first | {"via": "hourly_list", "at": text(3600)}
 
 
-def test_a_list_that_shows_a_pod_as_it_was_is_the_last_sight_of_it() -> None:
+def test_an_unchanged_pod_in_a_list_was_seen_at_the_list() -> None:
     state = started("a", "b")
     same = [pod("a", 10), pod("b", 11)]
     tell(state, listed(*same, version=150, seconds=3600, why="hourly"), mark(150, 3601))
@@ -126,7 +126,7 @@ def test_a_list_that_shows_a_pod_as_it_was_is_the_last_sight_of_it() -> None:
     assert gone["last_seen_at"] == text(3600)
 
 
-def test_a_server_without_versions_is_read_again_at_every_list() -> None:
+def test_objects_without_versions_are_read_again_in_every_list() -> None:
     state = JournalState()
     tell(state, listed(pod("a", 0, phase="Pending", states={}), version=100, seconds=0))
     lines = tell(state, listed(pod("a", 0), version=200, seconds=3600, why="hourly"))
@@ -134,7 +134,7 @@ def test_a_server_without_versions_is_read_again_at_every_list() -> None:
     assert lines[0]["facts"]["started_at"] == text(10)
 
 
-def test_ended_pods_that_still_exist_are_listed_in_short() -> None:
+def test_ended_pods_that_still_exist_have_a_short_line() -> None:
     state = started("a")
     over = pod("a", 101, phase="Succeeded", states={"main": terminated(10, 90)})
     tell(state, told("MODIFIED", over, 91))
@@ -148,7 +148,7 @@ def test_ended_pods_that_still_exist_are_listed_in_short() -> None:
 # --- lists that are not whole --------------------------------------------------------------------
 
 
-def test_an_incomplete_list_closes_nothing() -> None:
+def test_an_incomplete_list_ends_no_pod() -> None:
     state = started("a", "b", "c")
     cut = listed(pod("a", 10), version=0, seconds=60, why="expired", complete=False, reason="503")
     lines = tell(state, broken(30), cut)
@@ -158,7 +158,7 @@ def test_an_incomplete_list_closes_nothing() -> None:
     assert of_kind(lines, "gap") == []
 
 
-def test_after_a_gap_the_list_is_compared_with_what_was_open() -> None:
+def test_after_a_gap_the_list_is_compared_with_the_open_pods() -> None:
     state = started("a", "b", "c", "d", "e", "f")
     rest = [pod(uid, 10 + n) for n, uid in enumerate("abcde")]
     tell(state, mark(120, 30), broken(40))
@@ -171,8 +171,10 @@ def test_after_a_gap_the_list_is_compared_with_what_was_open() -> None:
     assert state.open_pod_count == 5
 
 
-def test_after_a_gap_the_list_says_of_every_pod_that_it_is_still_there() -> None:
-    """Nothing else does until the next full hour: its time would end where the gap began."""
+def test_after_a_gap_the_list_confirms_every_existing_pod() -> None:
+    """Until the next full hour no other line does, so a pod's time would end where the
+    gap began.
+    """
     state = started("a", "b")
     rest = [pod("a", 10), pod("b", 11)]
     lines = tell(state, broken(40), listed(*rest, version=500, seconds=95, why="expired"))
@@ -180,14 +182,14 @@ def test_after_a_gap_the_list_says_of_every_pod_that_it_is_still_there() -> None
     assert {line["at"] for line in of_kind(lines, "object")} == {text(95)}
 
 
-def test_a_pod_that_was_born_and_died_in_a_gap_leaves_the_gap_as_its_only_trace() -> None:
+def test_a_pod_created_and_deleted_in_a_gap_leaves_only_the_gap() -> None:
     state = started("a")
     lines = tell(state, broken(5), listed(pod("a", 10), version=900, seconds=60, why="expired"))
     assert changes(lines) == []
     assert len(of_kind(lines, "gap")) == 1
 
 
-def test_a_mass_absence_is_asked_twice_and_nothing_is_closed_before() -> None:
+def test_a_mass_absence_needs_a_second_list_to_end_pods() -> None:
     state = started("a", "b", "c", "d")
     lines = tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
     assert changes(lines) == []
@@ -198,7 +200,7 @@ def test_a_mass_absence_is_asked_twice_and_nothing_is_closed_before() -> None:
     assert state.open_pod_count == 4
 
 
-def test_what_two_lists_leave_out_is_gone() -> None:
+def test_pods_absent_from_two_lists_are_gone() -> None:
     state = started("a", "b", "c", "d")
     tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
     some = [pod("a", 10), pod("b", 11)]
@@ -206,7 +208,7 @@ def test_what_two_lists_leave_out_is_gone() -> None:
     assert changes(lines) == [("c", "gone"), ("d", "gone")]
 
 
-def test_what_only_the_second_list_leaves_out_is_asked_about_another_time() -> None:
+def test_pods_absent_only_from_the_second_list_need_no_third() -> None:
     state = started("a", "b", "c", "d")
     tell(state, broken(5), listed(pod("a", 10), pod("b", 11), version=300, seconds=60,
                                   why="expired"))  # fmt: skip
@@ -215,7 +217,7 @@ def test_what_only_the_second_list_leaves_out_is_asked_about_another_time() -> N
     assert set(state.streams["pods"].records) == {"a", "b"}
 
 
-def test_a_second_list_that_is_cut_closes_nothing() -> None:
+def test_an_incomplete_second_list_ends_no_pod() -> None:
     state = started("a", "b", "c", "d")
     tell(state, broken(5), listed(pod("a", 10), version=300, seconds=60, why="expired"))
     cut = listed(version=0, seconds=61, why="second_look", complete=False, reason="503")
@@ -223,8 +225,8 @@ def test_a_second_list_that_is_cut_closes_nothing() -> None:
     assert state.open_pod_count == 4
 
 
-def test_an_event_older_than_what_a_list_showed_does_not_turn_the_pod_back() -> None:
-    """The hourly list was ahead of the watch; the watch now tells what came before it."""
+def test_an_event_older_than_a_list_does_not_revert_the_pod() -> None:
+    """The hourly list was ahead of the watch, which now sends older events."""
     state = started("a")
     over = pod("a", 150, phase="Succeeded", states={"main": terminated(10, 90)})
     tell(state, listed(over, version=150, seconds=3600, why="hourly"))
@@ -233,7 +235,7 @@ def test_an_event_older_than_what_a_list_showed_does_not_turn_the_pod_back() -> 
     assert state.streams["pods"].records["a"].version == 150
 
 
-def test_a_fifth_is_not_a_mass() -> None:
+def test_an_absence_of_a_fifth_is_not_a_mass_absence() -> None:
     state = started("a", "b", "c", "d", "e")
     four = [pod(uid, 10 + n) for n, uid in enumerate("abcd")]
     lines = tell(state, broken(5), listed(*four, version=300, seconds=60, why="expired"))
@@ -241,8 +243,8 @@ def test_a_fifth_is_not_a_mass() -> None:
     assert state.second_look == set()
 
 
-def test_while_the_watch_is_live_a_list_alone_closes_nothing() -> None:
-    """The deletion is on its way; the watch tells it with the pod's last status."""
+def test_a_list_alone_ends_no_pod_while_the_watch_is_live() -> None:
+    """The watch will send the deletion with the pod's last status."""
     state = started("a", "b")
     lines = tell(state, listed(pod("a", 10), version=150, seconds=3600, why="hourly"))
     assert ("b", "gone") not in vias(lines)
@@ -264,7 +266,7 @@ def test_a_deletion_missing_in_the_watch_is_decided_by_a_second_list() -> None:
 # --- what contradicts ----------------------------------------------------------------------------
 
 
-def test_a_pod_that_was_told_deleted_never_opens_again() -> None:
+def test_a_deleted_pod_never_opens_again() -> None:
     state = started("a")
     tell(state, told("DELETED", pod("a", 101), 10))
     lines = tell(state, told("ADDED", pod("a", 150), 20))
@@ -272,7 +274,7 @@ def test_a_pod_that_was_told_deleted_never_opens_again() -> None:
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["alive_after_end"]
 
 
-def test_a_pod_that_was_only_absent_opens_again_when_it_is_seen() -> None:
+def test_an_absent_pod_opens_again_when_it_is_seen() -> None:
     state = started("a", "b", "c", "d", "e", "f")
     five = [pod(uid, 10 + n) for n, uid in enumerate("abcde")]
     tell(state, broken(5), listed(*five, version=300, seconds=60, why="expired"))
@@ -292,7 +294,7 @@ def test_the_same_name_with_a_new_uid_is_another_pod() -> None:
     assert vias(lines) == [("first", "added"), ("first", "deleted"), ("second", "added")]
 
 
-def test_a_store_that_went_back_is_noticed_and_the_watch_begins_again() -> None:
+def test_a_store_with_a_lower_version_is_noticed_and_listed_again() -> None:
     state = started("a", "b")
     lines = tell(state, mark(40, 60))
     assert [line["what"] for line in of_kind(lines, "contradiction")] == [
@@ -308,24 +310,26 @@ def test_a_store_that_went_back_is_noticed_and_the_watch_begins_again() -> None:
     assert state.open_pod_count == 2
 
 
-def test_a_clock_that_goes_back_moves_nothing_back() -> None:
+def test_a_clock_that_goes_back_moves_no_line_back() -> None:
     state = started("a")
     lines = tell(state, mark(101, 300), told("DELETED", pod("a", 102), 200))
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["clock_went_back"]
     assert of_kind(lines, "object")[0]["at"] == text(300)
 
 
-def test_a_word_that_waited_while_a_list_was_taken_is_no_clock_going_back() -> None:
+def test_an_event_that_waited_during_a_list_is_no_clock_going_back() -> None:
     state = started("a")
     hourly = listed(pod("a", 10), version=100, seconds=300, why="hourly")
     lines = tell(state, hourly, told("MODIFIED", pod("a", 101, bound=4), 200), mark(102, 210))
     assert of_kind(lines, "contradiction") == []
-    # No later than a list that was taken in between: where its place in the journal is.
+    # Not earlier than the list that was taken in between, which precedes it in the journal.
     assert {line["at"] for line in of_kind(lines, "object")} == {text(300)}
 
 
-def test_a_word_that_waited_behind_a_list_was_heard_when_it_came() -> None:
-    """The list takes four minutes, and the watch dies in it: nobody watched until its end."""
+def test_an_event_that_waited_behind_a_list_counts_at_its_arrival() -> None:
+    """The list takes four minutes and the watch breaks meanwhile, so the rest of them is
+    unwatched.
+    """
     names = ("a", "b", "c", "d", "e", "f")
     state = started(*names)
     pods = [pod(uid, 10 + n) for n, uid in enumerate(names)]
@@ -341,8 +345,8 @@ def test_a_word_that_waited_behind_a_list_was_heard_when_it_came() -> None:
     assert (changed["alive_at"], changed["at"]) == (text(70), text(300))
 
 
-def test_an_hourly_list_shows_who_was_alive_when_it_was_asked_for() -> None:
-    """Its last page may come minutes later, and shows what was in the store before its first."""
+def test_an_hourly_list_shows_the_pods_at_the_time_of_its_query() -> None:
+    """Its last page may arrive minutes later, and shows the store at the time of its first."""
     state = started("a")
     tell(state, broken(30))
     late = pod("late", 102, states={"main": running(120)})
@@ -354,14 +358,14 @@ def test_an_hourly_list_shows_who_was_alive_when_it_was_asked_for() -> None:
     shown = {line["object"]["metadata"]["uid"]: line for line in of_kind(lines, "object")}
     assert {uid: (line["alive_at"], line["at"]) for uid, line in shown.items()} == {
         "a": (text(100), text(200)),
-        "late": (text(120), text(300)),  # as its own status says
+        "late": (text(120), text(300)),  # from its own status
     }
     seen = {uid: row["observed_at"] for uid, line in shown.items() for table, row in
             rows_of(line | {"position": 0}) if table == "pod_observations"}  # fmt: skip
     assert seen == {"a": at(100), "late": at(120)}
 
 
-def test_that_a_pod_is_over_is_known_from_when_a_list_showed_it() -> None:
+def test_a_pods_end_without_a_time_is_the_time_of_the_list() -> None:
     state = started("a")
     over = pod("a", 101, states={"main": terminated(5, None)}, phase="Failed")
     page = ListedPage("pods", at(200), "hourly", (over,), 103, True, at(100))
@@ -370,7 +374,7 @@ def test_that_a_pod_is_over_is_known_from_when_a_list_showed_it() -> None:
     assert "alive_at" not in line
 
 
-def test_a_watch_goes_on_from_the_first_page_of_its_list() -> None:
+def test_a_watch_continues_at_the_first_page_of_its_list() -> None:
     state = started("a", "b")
     tell(state, mark(110, 60), broken(70))
     pages = [
@@ -386,13 +390,13 @@ def test_a_watch_goes_on_from_the_first_page_of_its_list() -> None:
     assert [line["at"] for line in of_kind(lines, "object")] == [text(100), text(160)]
 
 
-def test_a_watch_that_broke_after_a_while_is_no_clock_going_back() -> None:
+def test_a_watch_that_breaks_late_is_no_clock_going_back() -> None:
     state = started("a")
     lines = tell(state, mark(101, 300), broken(100), mark(102, 310))
     assert of_kind(lines, "contradiction") == []
 
 
-def test_a_clock_that_is_behind_the_journal_at_a_start_is_told_once() -> None:
+def test_a_clock_behind_the_journal_at_a_start_is_reported_once() -> None:
     state = JournalState()
     state.last_at = parse_instant(text(300))
     first = listed(pod("a", 10), version=100, seconds=200)
@@ -403,7 +407,7 @@ def test_a_clock_that_is_behind_the_journal_at_a_start_is_told_once() -> None:
 # --- stretches -----------------------------------------------------------------------------------
 
 
-def test_a_stretch_is_cut_at_the_hour_and_only_its_end_can_be_resumed() -> None:
+def test_a_watched_interval_is_cut_at_the_hour() -> None:
     state = started("a")
     tell(state, mark(180, 3700))
     pieces = state.streams["pods"].take_stretch()
@@ -423,7 +427,7 @@ def test_a_reconnect_from_the_last_version_is_no_gap() -> None:
     assert [line["reason"] for line in of_kind(lines, "broken")] == ["cut"]
 
 
-def test_the_stretch_ends_with_the_last_word_before_a_gap() -> None:
+def test_a_watched_interval_ends_at_the_last_event_before_a_gap() -> None:
     state = started("a")
     lines = tell(
         state, mark(110, 60), broken(70), listed(pod("a", 10), version=400, seconds=95,
@@ -436,7 +440,7 @@ def test_the_stretch_ends_with_the_last_word_before_a_gap() -> None:
     ]
 
 
-def test_only_labels_on_the_list_are_kept_and_the_list_can_be_set() -> None:
+def test_only_configured_labels_are_kept() -> None:
     document = pod("a", 1)
     document["metadata"]["labels"] = {"app": "train", "cost-centre": "4711", "secret": "x"}
     told_default = tell(JournalState(), listed(document, version=9, seconds=0))

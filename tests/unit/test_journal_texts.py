@@ -1,6 +1,6 @@
-"""Remembered projections as text: they are written as if they were read again.
+"""Cached texts of projections are written as if they were parsed and serialized again.
 
-Put here: the collector's memory against texts. Not here: its rules (`test_journal_state`).
+Put here: the collector's cache of texts. Not here: its rules (`test_journal_state`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tests.kubernetes_by_hand import at, listed, pod, tell, terminated, text
 from tests.store_in_memory import MemoryStore
 
 
-def test_a_list_without_a_change_is_written_like_the_first_one() -> None:
-    """Byte for byte."""
+def test_an_unchanged_list_is_written_like_the_first_one() -> None:
+    """The lines are compared byte by byte."""
     state, over = JournalState(), pod("b", 12, phase="Succeeded", states={
         "main": terminated(10, 90)})  # fmt: skip
     documents = (pod("a", 10), pod("e", 11, name='é\N{GRINNING FACE}"\\\x7f'), over)
@@ -34,7 +34,7 @@ def test_a_list_without_a_change_is_written_like_the_first_one() -> None:
     assert written.pending_count == 3
 
 
-def test_an_owner_without_a_response_is_looked_up_with_the_next_list() -> None:
+def test_an_owner_without_a_response_is_queried_with_the_next_list() -> None:
     owned = pod("a", 10)
     controller = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j-1"}
     owned["metadata"]["ownerReferences"] = [controller | {"controller": True}]
@@ -45,7 +45,7 @@ def test_an_owner_without_a_response_is_looked_up_with_the_next_list() -> None:
     assert state.unknown_owners([owned]) == {}
 
 
-def test_the_same_status_with_other_facts_is_another_statement() -> None:
+def test_the_same_status_with_other_facts_is_decoded_again() -> None:
     (line, _) = tell(JournalState(), listed(pod("a", 10), version=100, seconds=0))
     line |= {"position": 0}
     ended = line | {"facts": line["facts"] | {"ended_at": text(90)}}
@@ -61,7 +61,7 @@ def test_the_same_status_with_other_facts_is_another_statement() -> None:
     assert [row["via"] for row in rows] == ["list", "list", "list", "hourly_list"]
 
 
-def test_an_object_of_a_server_has_no_place_in_a_journal() -> None:
-    """Only a projection has: the rest of an object may contain secrets."""
+def test_an_original_object_of_a_server_is_not_written() -> None:
+    """Only its projection is, because the other fields may contain secrets."""
     with pytest.raises(TypeError, match="no place in a journal"):
         as_text({"spec": {"env": "s3cr3t"}})

@@ -1,4 +1,4 @@
-"""The client's server-side apply, over a transport that the test holds."""
+"""The client's server-side apply, over a transport of the test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What the doctor says of an API server and of a journal: each check, fine and not fine.
+"""The doctor's checks of an API server and of a journal, passing and failing.
 
-Put here: one server for each disease.
-Not here: how lines are printed.
+Put here: one server for each problem. Not here: the format of the lines.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Change = Callable[[httpx.Request], httpx.Response | None]
 
 
 def fine(request: httpx.Request) -> httpx.Response:
-    """An OpenShift cluster in which everything is as it should be."""
+    """An OpenShift cluster without a problem."""
     path = request.url.path
     if path == "/api/v1/namespaces/kube-system":
         return httpx.Response(200, json={"metadata": {"uid": CLUSTER_ID}})
@@ -66,7 +65,7 @@ def wrong(lines: list[DoctorLine]) -> dict[str, DoctorLine]:
     return found
 
 
-def test_a_cluster_as_it_should_be_has_nothing_wrong(tmp_path: Path) -> None:
+def test_a_cluster_without_a_problem_passes_every_check(tmp_path: Path) -> None:
     lines = probed(tmp_path)
     assert wrong(lines) == {}
     assert {line.check for line in lines} == {
@@ -78,7 +77,7 @@ def test_a_cluster_as_it_should_be_has_nothing_wrong(tmp_path: Path) -> None:
     }
 
 
-def test_a_server_that_is_away_leaves_only_the_journal_to_look_at(tmp_path: Path) -> None:
+def test_only_the_journal_of_an_unreachable_server_is_checked(tmp_path: Path) -> None:
     def away(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route to host")
 
@@ -88,7 +87,7 @@ def test_a_server_that_is_away_leaves_only_the_journal_to_look_at(tmp_path: Path
     assert journal.is_fine
 
 
-def test_another_clusters_server_is_the_only_line(tmp_path: Path) -> None:
+def test_the_server_of_another_cluster_is_the_only_line(tmp_path: Path) -> None:
     def another(request: httpx.Request) -> httpx.Response | None:
         if request.url.path != "/api/v1/namespaces/kube-system":
             return None
@@ -98,7 +97,7 @@ def test_another_clusters_server_is_the_only_line(tmp_path: Path) -> None:
     assert line.seen == "it is the cluster other"
 
 
-def test_a_right_that_is_missing_is_named_with_its_verb(tmp_path: Path) -> None:
+def test_a_missing_right_is_named_with_its_verb(tmp_path: Path) -> None:
     def may_not_watch_pods(request: httpx.Request) -> httpx.Response | None:
         if request.url.path != REVIEWS or b'"pods"' not in request.content:
             return None
@@ -111,7 +110,7 @@ def test_a_right_that_is_missing_is_named_with_its_verb(tmp_path: Path) -> None:
     assert "ClusterRole" in found["may read pods"].remedy
 
 
-def test_an_older_cluster_without_claims_is_not_ill_and_one_without_pods_is(tmp_path: Path) -> None:
+def test_an_older_cluster_may_lack_claims_but_not_pods(tmp_path: Path) -> None:
     def lacking(name: str) -> Change:
         body = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no such thing"}
         gone = httpx.Response(404, json=body)
@@ -123,7 +122,7 @@ def test_an_older_cluster_without_claims_is_not_ill_and_one_without_pods_is(tmp_
     assert list(wrong(probed(tmp_path, lacking("pods")))) == ["may read pods"]
 
 
-def test_a_clock_that_is_off_is_a_line(tmp_path: Path) -> None:
+def test_a_wrong_clock_is_a_line(tmp_path: Path) -> None:
     def late(request: httpx.Request) -> httpx.Response | None:
         date = {"date": DATE.replace("10:20:00", "10:20:03")}
         return (
@@ -134,7 +133,7 @@ def test_a_clock_that_is_off_is_a_line(tmp_path: Path) -> None:
     assert found["clocks agree"].seen == "the server's clock is +3 s off ours"
 
 
-def test_an_operator_that_cluster_monitoring_does_not_watch_is_a_line(tmp_path: Path) -> None:
+def test_an_operator_without_cluster_monitoring_is_a_line(tmp_path: Path) -> None:
     def showing(items: list[dict[str, Any]]) -> Change:
         found = {"metadata": {"resourceVersion": "7"}, "items": items}
         answer = httpx.Response(200, json=found)
@@ -145,18 +144,18 @@ def test_an_operator_that_cluster_monitoring_does_not_watch_is_a_line(tmp_path: 
         assert "oc label namespace nvidia-gpu-operator" in (
             found["nvidia-gpu-operator is monitored"].remedy
         )
-    # Where there is no OpenShift, nobody reads that label.
+    # Without OpenShift, that label has no meaning.
     plain = [{"metadata": {"name": "gpu-operator"}}]
     lines = probed(tmp_path, showing(plain))
     assert wrong(lines) == {}
     assert "no OpenShift" in next(x for x in lines if x.check == "GPU operator is monitored").seen
-    # And where no namespace looks like an operator's, that is said: nothing was looked at.
+    # Without a namespace of an operator, the line reports that none was checked.
     elsewhere = probed(tmp_path, showing(namespaces("true")[:1]))
     [line] = [line for line in elsewhere if line.check == "GPU operator is monitored"]
     assert line.seen.startswith("no namespace like *gpu-operator* or *amd-gpu* among 1")
 
 
-def test_a_journal_that_ended_or_never_began_is_a_line(tmp_path: Path) -> None:
+def test_an_ended_or_missing_journal_is_a_line(tmp_path: Path) -> None:
     hours = int(SILENT_AFTER.total_seconds()) // 3600
     assert wrong(probed(tmp_path / "fresh", hours_ago=hours - 1)) == {}
     stopped = wrong(probed(tmp_path / "stopped", hours_ago=hours))

@@ -1,6 +1,6 @@
-"""The landing: bodies by their hash, attempts in a chain, and a changed byte that names its file.
+"""The landing: bodies named by their hash, attempts in a chain, and changed bytes that are found.
 
-Put here: what `ingestion.evidence.landing` and `warehouse.manifest` promise.
+Put here: the behaviour of `ingestion.evidence.landing` and `warehouse.manifest`.
 Not here: kill points and full disks (`test_landing_crashes`), the store itself (`test_store`).
 """
 
@@ -54,7 +54,7 @@ def landing(tmp_path: Path) -> Landing:
     return Landing(FolderStore(tmp_path))
 
 
-def test_a_body_is_kept_under_the_hash_of_its_own_bytes(tmp_path: Path) -> None:
+def test_a_body_is_named_by_the_hash_of_its_bytes(tmp_path: Path) -> None:
     body = b'{"status":"success"}'
     landed = landing(tmp_path).land_body(body)
     assert landed.sha256 == hashlib.sha256(body).hexdigest()
@@ -80,7 +80,7 @@ def test_a_changed_byte_is_found_on_reading_and_names_its_file(tmp_path: Path, p
     assert str(path) in caught.value.where
 
 
-def test_another_body_under_the_name_of_this_one_is_found_on_reading(tmp_path: Path) -> None:
+def test_a_body_under_the_name_of_another_is_found_on_reading(tmp_path: Path) -> None:
     landed, other = (landing(tmp_path).land_body(body) for body in (b"evidence", b"forged"))
     paths = [tmp_path / f"objects/{one.sha256[:2]}/{one.sha256}.zst" for one in (landed, other)]
     paths[0].write_bytes(paths[1].read_bytes())
@@ -88,7 +88,7 @@ def test_another_body_under_the_name_of_this_one_is_found_on_reading(tmp_path: P
         landing(tmp_path).read_body(landed.sha256)
 
 
-def test_a_body_cut_short_is_found_on_reading(tmp_path: Path) -> None:
+def test_a_truncated_body_is_found_on_reading(tmp_path: Path) -> None:
     landed = landing(tmp_path).land_body(b"evidence" * 100)
     path = tmp_path / f"objects/{landed.sha256[:2]}/{landed.sha256}.zst"
     path.write_bytes(path.read_bytes()[:-3])
@@ -134,7 +134,7 @@ def test_a_manifest_is_canonical_json_with_sorted_keys_and_a_newline(tmp_path: P
     assert value["hours"][0]["by_metric"] == {"up": [1, 120]}
 
 
-def test_an_attempt_read_again_is_the_attempt_that_was_written(tmp_path: Path) -> None:
+def test_an_attempt_survives_a_round_trip(tmp_path: Path) -> None:
     written = landing(tmp_path).append_attempt(draft(outcome=Outcome.DEGRADED))
     assert landing(tmp_path).attempts() == [written]
     assert landing(tmp_path).attempts("c1", Source.THANOS) == [written]
@@ -167,13 +167,13 @@ def chain_of(tmp_path: Path, count: int) -> list[Attempt]:
     ]
 
 
-def test_an_untouched_landing_has_no_problems(tmp_path: Path) -> None:
+def test_an_unchanged_landing_has_no_problems(tmp_path: Path) -> None:
     chain_of(tmp_path, 3)
     report = landing(tmp_path).verify()
     assert (report.attempt_count, report.body_count, report.problems) == (3, 1, ())
 
 
-def test_verify_names_a_manifest_that_was_edited(tmp_path: Path) -> None:
+def test_verify_names_an_edited_manifest(tmp_path: Path) -> None:
     chain_of(tmp_path, 3)
     path = tmp_path / "manifests/c1/thanos/0000000002.json"
     path.write_bytes(path.read_bytes().replace(b'"outcome":"ok"', b'"outcome":"empty"'))
@@ -182,7 +182,7 @@ def test_verify_names_a_manifest_that_was_edited(tmp_path: Path) -> None:
     assert problem.where == str(path)
 
 
-def test_verify_names_a_manifest_that_is_no_longer_canonical(tmp_path: Path) -> None:
+def test_verify_names_a_manifest_that_is_not_canonical(tmp_path: Path) -> None:
     chain_of(tmp_path, 3)
     path = tmp_path / "manifests/c1/thanos/0000000002.json"
     path.write_bytes(path.read_bytes() + b"\n")
@@ -192,7 +192,7 @@ def test_verify_names_a_manifest_that_is_no_longer_canonical(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("sequence", [1, 2])
-def test_verify_names_a_manifest_that_was_taken_away(tmp_path: Path, sequence: int) -> None:
+def test_verify_names_a_removed_manifest(tmp_path: Path, sequence: int) -> None:
     chain_of(tmp_path, 3)
     path = tmp_path / f"manifests/c1/thanos/{sequence:010d}.json"
     path.unlink()
@@ -201,7 +201,7 @@ def test_verify_names_a_manifest_that_was_taken_away(tmp_path: Path, sequence: i
     assert problem.where == str(path)
 
 
-def test_verify_names_a_manifest_that_was_moved_to_another_chain(tmp_path: Path) -> None:
+def test_verify_names_a_manifest_moved_to_another_chain(tmp_path: Path) -> None:
     chain_of(tmp_path, 1)
     moved = tmp_path / "manifests/c9/thanos/0000000001.json"
     moved.parent.mkdir(parents=True)
@@ -210,7 +210,7 @@ def test_verify_names_a_manifest_that_was_moved_to_another_chain(tmp_path: Path)
     assert problem.where == str(moved)
 
 
-def test_verify_names_a_missing_body_and_lists_bodies_that_nothing_names(tmp_path: Path) -> None:
+def test_verify_names_a_missing_body_and_lists_unreferenced_bodies(tmp_path: Path) -> None:
     [attempt] = chain_of(tmp_path, 1)
     orphan = landing(tmp_path).land_body(b"landed before a crash")
     digest = attempt.answer_sha256s[0]
@@ -231,13 +231,13 @@ def test_a_window_is_one_to_twenty_four_whole_hours() -> None:
         whole_hours(Interval(TEN + timedelta(minutes=1), TEN + timedelta(minutes=61)))
 
 
-def test_the_worst_of_several_outcomes_stands_for_all() -> None:
+def test_the_worst_of_several_outcomes_counts() -> None:
     assert worst([Outcome.OK, Outcome.EMPTY, Outcome.WARNED]) is Outcome.EMPTY
     assert worst([]) is Outcome.OK
 
 
 class Forgetful(FolderStore):
-    """Writes durably, and then says once that it could not, as a disk that fills at the end."""
+    """A store that writes and then raises one error, like a disk that becomes full at the end."""
 
     def __init__(self, folder: Path, forgets: str) -> None:
         super().__init__(folder)
@@ -255,7 +255,7 @@ class Forgetful(FolderStore):
 def test_an_error_after_a_write_keeps_one_copy_and_the_chain_whole(
     tmp_path: Path, forgets: str, versions: int
 ) -> None:
-    """The hour is asked again: two versions side by side at most, of which one is believed."""
+    """The hour is pulled again: at most two versions exist, and one of them is used."""
     store = Forgetful(tmp_path, forgets)
 
     def ask() -> None:

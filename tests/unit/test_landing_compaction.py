@@ -1,6 +1,6 @@
-"""A day's derived files become one per table; a kill in between loses and doubles nothing.
+"""Derived files of a day become one per table; a kill in between loses and duplicates nothing.
 
-Put here: what compaction keeps, when it runs, and its kill points.
+Put here: the rows that compaction keeps, the time of its run, and its kill points.
 Not here: how files are read by a build (`test_warehouse_build`).
 """
 
@@ -36,7 +36,7 @@ LOST = {"attempt_id"}
 
 
 class Killed(BaseException):
-    """Not an Exception: nothing may handle it."""
+    """Not an Exception, so that no code handles it."""
 
 
 def answering(form: Form) -> Any:
@@ -65,12 +65,12 @@ def home_of(
 
 
 def rows(landing: Landing, runs: Path, table: str, without: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
-    """All rows of a table, as a build would find them."""
+    """All rows of a table, as a build reads them."""
     found = rows_landed(landing, runs, "c1", table)
     return sorted(str({k: v for k, v in row.items() if k not in without}) for row in found)
 
 
-def test_a_settled_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: Path) -> None:
+def test_a_final_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 3)
     before = {table: rows(landing, runs, table) for table in ("runs", "telemetry")}
     assert compact(landing, runs, SETTLED, SAMPLES) == 1
@@ -84,13 +84,13 @@ def test_a_settled_day_becomes_one_file_per_table_with_the_same_rows(tmp_path: P
     ]
 
 
-def test_a_day_on_which_nothing_was_answered_is_compacted_too(tmp_path: Path) -> None:
+def test_a_day_without_responses_is_compacted(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2, answer=lambda _: matrix())
     assert compact(landing, runs, SETTLED, SAMPLES) == 1
     assert rows(landing, runs, "series") == []
 
 
-def test_a_day_keeps_the_labels_of_a_series_once(tmp_path: Path) -> None:
+def test_a_day_stores_the_labels_of_a_series_once(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 3)
     labels = set(rows(landing, runs, "series", LOST))
     assert len(rows(landing, runs, "series")) == 6
@@ -99,14 +99,14 @@ def test_a_day_keeps_the_labels_of_a_series_once(tmp_path: Path) -> None:
     assert set(rows(landing, runs, "series", LOST)) == labels
 
 
-def test_a_day_that_may_still_change_is_left_alone(tmp_path: Path) -> None:
+def test_a_day_that_may_still_change_is_not_compacted(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
     assert compact(landing, runs, SETTLED - timedelta(seconds=1), SAMPLES) == 0
     assert compact(landing, runs, SETTLED, SAMPLES) == 1
     assert compact(landing, runs, SETTLED, SAMPLES) == 0
 
 
-def test_a_late_attempt_joins_its_day(tmp_path: Path) -> None:
+def test_a_late_attempt_is_added_to_its_day(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
     compact(landing, runs, SETTLED, SAMPLES)
     landing, runs = home_of(tmp_path, 0, again=(1, 2))
@@ -130,7 +130,7 @@ def test_compacting_in_one_or_several_steps_gives_the_same_files(
     assert at_once == stepwise
 
 
-def test_compacted_attempts_count_as_there(tmp_path: Path) -> None:
+def test_compacted_attempts_are_known(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
     compact(landing, runs, SETTLED, SAMPLES)
     assert rebuild(landing, runs, missing_only=True) == 0
@@ -138,7 +138,7 @@ def test_compacted_attempts_count_as_there(tmp_path: Path) -> None:
     assert {attempt.attempt_id for attempt in landing.attempts()} <= folder.present()
 
 
-def test_a_day_of_which_a_file_was_deleted_is_made_again_from_the_landing(tmp_path: Path) -> None:
+def test_a_day_with_a_deleted_file_is_rebuilt_from_the_landing(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
     before = {table: rows(landing, runs, table) for table in KINDS}
     for table in KINDS:
@@ -148,7 +148,7 @@ def test_a_day_of_which_a_file_was_deleted_is_made_again_from_the_landing(tmp_pa
         assert {table: rows(landing, runs, table) for table in KINDS} == before
 
 
-def test_a_day_with_a_missing_file_is_not_compacted_before_it_is_rebuilt(tmp_path: Path) -> None:
+def test_a_day_with_a_missing_file_is_rebuilt_before_compaction(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 2)
     next((runs / "thanos/c1").glob(f"*.series{PARQUET_SUFFIX}")).unlink()
     assert compact(landing, runs, SETTLED, SAMPLES) == 0
@@ -157,7 +157,7 @@ def test_a_day_with_a_missing_file_is_not_compacted_before_it_is_rebuilt(tmp_pat
 
 
 def killed_at(step: int, act: Callable[[], object]) -> bool:
-    """Whether the act was killed at its n-th change of the folder."""
+    """Whether the function was killed at its n-th change of the folder."""
     left = step
 
     def dying(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,8 +180,8 @@ def killed_at(step: int, act: Callable[[], object]) -> bool:
     return False
 
 
-def test_a_kill_anywhere_loses_and_doubles_no_row(tmp_path: Path) -> None:
-    """Also in a second compaction of a day, where old and new files lie side by side."""
+def test_a_kill_anywhere_loses_and_duplicates_no_row(tmp_path: Path) -> None:
+    """Also in a second compaction of a day, with old and new files in one folder."""
     step = 0
     killed = True
     while killed:
@@ -207,7 +207,7 @@ AS_IT_IS = {Source.THANOS: Derivation(replay, KINDS)}
 WRITTEN_AGAIN = {Source.THANOS: Derivation(replay, KINDS, lambda tables: tables)}
 
 
-def test_a_day_of_one_attempt_is_taken_over_as_if_it_had_been_written_again(
+def test_a_day_of_one_attempt_equals_a_day_written_again(
     tmp_path: Path,
 ) -> None:
     days = []
@@ -220,7 +220,7 @@ def test_a_day_of_one_attempt_is_taken_over_as_if_it_had_been_written_again(
     assert days[0] == days[1]
 
 
-def test_a_kill_while_a_single_attempt_is_taken_over_loses_nothing(tmp_path: Path) -> None:
+def test_a_kill_while_a_single_attempt_is_compacted_loses_nothing(tmp_path: Path) -> None:
     step = 0
     killed = True
     while killed:
@@ -235,7 +235,7 @@ def test_a_kill_while_a_single_attempt_is_taken_over_loses_nothing(tmp_path: Pat
     assert step > 8
 
 
-def test_a_day_is_the_day_on_which_the_window_begins(tmp_path: Path) -> None:
+def test_an_attempt_belongs_to_the_day_of_its_windows_start(tmp_path: Path) -> None:
     landing, runs = home_of(tmp_path, 1)
     compact(landing, runs, SETTLED, SAMPLES)
     folder = DerivedFolder.of(runs, "thanos", "c1")

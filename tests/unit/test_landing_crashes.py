@@ -1,4 +1,4 @@
-"""Killed anywhere, refused anywhere: nothing is lost, nothing counts twice.
+"""A kill or a refused write at any step loses nothing and duplicates nothing.
 
 Put here: kill points of a pull one by one, a full disk at each write, a real limit on file size.
 Not here: the order of syncs inside the store (`test_store`).
@@ -38,13 +38,13 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def kills(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """One entry for each step at which a pull was killed, and a last one that was not."""
+    """One entry for each step at which a pull was killed, and a last one without a kill."""
     return each_kill("tests.killed_pulls", tmp_path_factory.mktemp("kills"))
 
 
 @pytest.fixture(scope="module")
 def journals(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The same of a journal that was written and landed."""
+    """The same for a journal that was written and landed."""
     return each_kill("tests.killed_journals", tmp_path_factory.mktemp("journals"))
 
 
@@ -71,10 +71,10 @@ def test_kill_points_cover_every_step_of_a_pull(
     assert len(kills) + len(journals) > 300
 
 
-def test_a_journal_that_is_killed_anywhere_loses_and_doubles_no_line(
+def test_a_journal_killed_anywhere_loses_and_duplicates_no_line(
     journals: list[dict[str, Any]],
 ) -> None:
-    """What is durable is the beginning of what was written; who comes next writes the rest."""
+    """The durable lines are the first ones; the next collector writes the rest."""
     whole = list(range(LINES))
     for kill in journals:
         assert kill["spooled"] == whole[: len(kill["spooled"])]
@@ -90,7 +90,7 @@ def test_no_kill_leaves_a_manifest_without_its_bytes(kills: list[dict[str, Any]]
     assert [kill["left"]["problems"] for kill in kills if kill["left"]["problems"]] == []
 
 
-def test_a_kill_leaves_the_attempt_whole_or_not_at_all(kills: list[dict[str, Any]]) -> None:
+def test_a_kill_leaves_the_attempt_complete_or_absent(kills: list[dict[str, Any]]) -> None:
     whole = kills[-1]["left"]["runs"][0]
     assert len(whole) > 5
     for kill in kills:
@@ -99,13 +99,13 @@ def test_a_kill_leaves_the_attempt_whole_or_not_at_all(kills: list[dict[str, Any
         assert kill["left"]["unfinished"] == []
 
 
-def test_once_an_attempt_is_there_it_stays(kills: list[dict[str, Any]]) -> None:
+def test_a_written_attempt_stays(kills: list[dict[str, Any]]) -> None:
     counts = [len(kill["left"]["attempts"]) for kill in kills if kill["writers"] == 1]
     assert counts == sorted(counts)
     assert {0, 1} == set(counts)
 
 
-def test_pulling_again_brings_the_hour_once_more_in_full(kills: list[dict[str, Any]]) -> None:
+def test_a_second_pull_lands_the_complete_hour_again(kills: list[dict[str, Any]]) -> None:
     whole = kills[-1]["left"]["runs"][0]
     for kill in kills:
         then = kill["then"]
@@ -116,7 +116,7 @@ def test_pulling_again_brings_the_hour_once_more_in_full(kills: list[dict[str, A
 
 
 class FullDisk:
-    """Refuses one call that can meet a full disk, the n-th, and no other."""
+    """A disk that refuses only the n-th of the calls that can fail on a full disk."""
 
     def __init__(self, patched: pytest.MonkeyPatch, call: int) -> None:
         self.left = call
@@ -126,7 +126,7 @@ class FullDisk:
     def _refusing(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             if os.path.isdir(arguments[0]) and real.__name__ == "mkdir":
-                return real(*arguments, **named)  # it is there: nothing would be written
+                return real(*arguments, **named)  # it exists: nothing would be written
             self.left -= 1
             if self.left == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -136,9 +136,9 @@ class FullDisk:
 
 
 def refused_at(call: int, home: Path) -> StoreUnusable | None:
-    """Pull while the n-th call meets a full disk; None when there were fewer calls."""
+    """Pull while the n-th call fails as on a full disk; None if there were fewer calls."""
     with pytest.MonkeyPatch.context() as patched:
-        # Of two writers, one can make the folder that the other one was refused: nothing is lost.
+        # With two writers, one can create the folder that the other could not, and nothing is lost.
         patched.setattr(ingestion.evidence.landing, "WRITERS", 1)
         disk = FullDisk(patched, call)
         try:
@@ -149,7 +149,7 @@ def refused_at(call: int, home: Path) -> StoreUnusable | None:
         return None
 
 
-def test_a_full_disk_at_any_write_is_said_and_repaired(tmp_path: Path) -> None:
+def test_a_full_disk_at_any_write_is_reported_and_repaired(tmp_path: Path) -> None:
     call = 1
     while problem := refused_at(call, tmp_path / str(call)):
         assert "No space left on device" in problem.seen
@@ -160,8 +160,8 @@ def test_a_full_disk_at_any_write_is_said_and_repaired(tmp_path: Path) -> None:
     assert call > 20
 
 
-def test_a_disk_that_takes_only_small_files_loses_no_hour(tmp_path: Path) -> None:
-    """A real refusal by the kernel in the middle of a write, not an injected one."""
+def test_a_disk_with_a_limit_on_file_sizes_loses_no_hour(tmp_path: Path) -> None:
+    """The kernel itself refuses the write in the middle."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from tests.killed_pulls import pull\n"

@@ -1,6 +1,6 @@
-"""The ends of the chains of manifests: what no link proves, and what compares them.
+"""The ends of the chains of manifests, which no link proves, and their comparison with kept heads.
 
-Put here: heads of chains, kept and handed out, and the sealed evidence of closed months.
+Put here: heads of chains, stored and exported, and the sealed evidence of closed months.
 Not here: links and bodies (`test_landing`).
 """
 
@@ -31,7 +31,7 @@ NOVEMBER = StoppedClock(datetime(2026, 11, 4, tzinfo=UTC))
 
 
 def land(world: World, *days: str) -> list[Path]:
-    """An attempt with a body of its own for ten o'clock of each day; the manifests."""
+    """Land an attempt with its own body for 10:00 of each day; the manifests."""
     landing = Landing(world.home.landing_store())
     for day in days:
         hour = at(f"{day} 10:00")
@@ -71,20 +71,20 @@ def test_deleted_manifests_of_a_closed_month_are_a_problem(world: World) -> None
     assert "period 2026-10" in problem["where"]
 
 
-def test_a_attested_head_shows_an_edit_of_the_newest_manifest(world: World) -> None:
+def test_an_attested_head_reveals_an_edit_of_the_newest_manifest(world: World) -> None:
     manifests = land(world, "08", "09")
     ran = CliRunner().invoke(cli, ["landing", "heads", "--home", str(world.path), "-o", "json"])
     heads = world.path.parent / "heads.json"
     heads.write_text(ran.stdout)
     [head] = read_heads(heads.read_bytes())
     assert (head.cluster_id, head.source, head.sequence) == ("c1", "thanos", 2)
-    third = land(world, "10")[2]  # a chain may grow
+    third = land(world, "10")[2]  # a chain may become longer
     assert problems_of(world, "--heads", str(heads)) == (0, [])
     third.unlink()
     text = manifests[1].read_text()
     assert '"sample_count":120' in text
     manifests[1].write_text(text.replace('"sample_count":120', '"sample_count":121'))
-    assert problems_of(world) == (0, [])  # every link holds
+    assert problems_of(world) == (0, [])  # every link is valid
     exit_code, [problem] = problems_of(world, "--heads", str(heads))
     assert (exit_code, problem["code"]) == (1, "LAND-001")
     assert problem["where"] == str(manifests[1])
@@ -119,7 +119,7 @@ def test_a_file_without_heads_is_refused_with_its_name(world: World, text: str) 
     assert str(path) in "".join(ran.stderr.split())
 
 
-def test_kept_heads_only_move_forward(world: World) -> None:
+def test_kept_heads_only_advance(world: World) -> None:
     land(world, "08")
     landing, record = world.home.landing_store(), world.home.record_store()
     early = heads_of(landing)
@@ -141,7 +141,7 @@ def test_damaged_kept_heads_are_a_named_problem(world: World) -> None:
 
 
 @pytest.mark.deep
-def test_a_check_keeps_the_heads_and_the_next_check_compares_them(tmp_path: Path) -> None:
+def test_a_check_stores_the_heads_and_the_next_check_compares_them(tmp_path: Path) -> None:
     with fleet(tmp_path, datetime(2026, 10, 5, 2, 30, tzinfo=UTC)) as (opened, _):
         hours = open_hours.open_window(opened)
         assert hours

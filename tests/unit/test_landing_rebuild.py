@@ -1,7 +1,7 @@
-"""Derived files are made again from the landing, to the same content.
+"""Derived files are decoded again from the landing, with equal content.
 
-Put here: rebuilding all or what is missing, and bytes that are no longer understood.
-Not here: how an answer is decoded.
+Put here: rebuilding all or missing files, and responses that are not decoded as before.
+Not here: the decoding of a response.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_a_crash_between_the_manifest_and_its_files_is_repaired(tmp_path: Path, 
     assert rebuild(landing, tmp_path / "runs", missing_only=True) == 0
 
 
-def test_files_that_nothing_landed_explains_are_thrown_away(tmp_path: Path) -> None:
+def test_derived_files_without_a_landed_attempt_are_deleted(tmp_path: Path) -> None:
     landing, _ = landed(tmp_path)
     stray = tmp_path / "runs/thanos/c1/deadbeef.runs.parquet"
     stray.write_bytes(b"made up")
@@ -65,7 +65,7 @@ def test_files_that_nothing_landed_explains_are_thrown_away(tmp_path: Path) -> N
     assert not stray.exists()
 
 
-def test_a_failed_answer_is_rebuilt_as_no_runs_of_its_own(tmp_path: Path) -> None:
+def test_a_failed_response_is_rebuilt_without_runs(tmp_path: Path) -> None:
     no_time = {"metric": {}, "values": [["ten o'clock", "1"]]}
     body = {"status": "success", "data": {"resultType": "matrix", "result": [no_time]}}
 
@@ -98,7 +98,7 @@ def test_changed_evidence_stops_a_rebuild_and_names_the_file(tmp_path: Path) -> 
         rebuild(landing, tmp_path / "runs")
 
 
-def test_bytes_that_are_understood_otherwise_than_then_stop_a_rebuild(tmp_path: Path) -> None:
+def test_a_changed_decoding_stops_a_rebuild(tmp_path: Path) -> None:
     landing, attempt = landed(tmp_path)
     bad = landing.land_body(json.dumps({"status": "error"}).encode())
     answers = tuple(

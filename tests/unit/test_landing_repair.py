@@ -1,7 +1,7 @@
-"""A rotten body is put right by the same answer: what lay there is kept, and killed anywhere.
+"""A damaged body is repaired by the same response; the damaged bytes are kept, also after a kill.
 
-Put here: names that are taken by other bytes.
-Not here: finding rot when it is read (`test_landing`), or a real bucket (`tests/servers`).
+Put here: names that other bytes have taken.
+Not here: finding damage on reading (`test_landing`), or a real bucket (`tests/servers`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from warehouse.store import FolderStore, Keys, Store, open_store
 BODY = b" ".join(hashlib.sha256(b"%d" % number).digest() for number in range(50)) + b"0" * 900
 DIGEST = hashlib.sha256(BODY).hexdigest()
 KEY = f"objects/{DIGEST[:2]}/{DIGEST}.zst"
-# What a disk or a hand may have left under the name.
+# Bytes that a disk error or an edit may have left under the name.
 ROT = {
     "a flipped bit": lambda good: good[:40] + bytes([good[40] ^ 4]) + good[41:],
     "cut short": lambda good: good[:-3],
@@ -49,7 +49,7 @@ def bucket(tmp_path: Path) -> Store:
 
 
 def with_rot(store: Store, rot: Callable[[bytes], bytes]) -> bytes:
-    """A landing of one body that is rotten now; the rotten bytes."""
+    """A landing of one body that is damaged now; the damaged bytes."""
     good = packed(BODY).stored
     assert store.create(KEY, rot(good))
     with pytest.raises(BodyChanged):
@@ -63,7 +63,7 @@ def kept_aside(store: Store) -> list[bytes]:
 
 @pytest.mark.parametrize("opened", [folder, bucket])
 @pytest.mark.parametrize("rot", ROT.values(), ids=ROT)
-def test_the_same_answer_puts_a_rotten_body_right(
+def test_the_same_response_repairs_a_damaged_body(
     tmp_path: Path, opened: Callable[[Path], Store], rot: Callable[[bytes], bytes]
 ) -> None:
     store = opened(tmp_path)
@@ -78,10 +78,8 @@ def test_the_same_answer_puts_a_rotten_body_right(
 
 
 @pytest.mark.parametrize("opened", [folder, bucket])
-def test_a_body_that_is_whole_is_left_as_it_is(
-    tmp_path: Path, opened: Callable[[Path], Store]
-) -> None:
-    """Also one that another version packed: what counts is what is inside."""
+def test_an_intact_body_is_unchanged(tmp_path: Path, opened: Callable[[Path], Store]) -> None:
+    """Also one that another version compressed, because only the decompressed bytes count."""
     store = opened(tmp_path)
     otherwise = zstandard.ZstdCompressor(level=19).compress(BODY)
     assert otherwise != packed(BODY).stored
@@ -96,7 +94,7 @@ def test_an_empty_body_is_a_body(tmp_path: Path) -> None:
         assert Landing(folder(tmp_path)).land([packed(b"")]) == 0
 
 
-def test_a_body_that_rots_twice_is_kept_aside_in_both_forms(tmp_path: Path) -> None:
+def test_a_body_damaged_twice_is_kept_in_both_forms(tmp_path: Path) -> None:
     landing = Landing(folder(tmp_path))
     for rotten in (b"first", b"second", b"first"):
         landing.land_body(BODY)
@@ -105,7 +103,7 @@ def test_a_body_that_rots_twice_is_kept_aside_in_both_forms(tmp_path: Path) -> N
     assert sorted(kept_aside(folder(tmp_path))) == [b"first", b"second"]
 
 
-def test_a_name_is_read_only_when_it_is_taken(tmp_path: Path) -> None:
+def test_an_object_is_read_only_if_its_name_is_taken(tmp_path: Path) -> None:
     reads: Keys = []
 
     class Watched(FolderStore):
@@ -120,8 +118,8 @@ def test_a_name_is_read_only_when_it_is_taken(tmp_path: Path) -> None:
     assert len(reads) == 1
 
 
-def test_two_who_repair_at_once_both_find_it_whole(tmp_path: Path) -> None:
-    """The other one is there between our look and our swap."""
+def test_two_repairs_at_once_both_find_an_intact_body(tmp_path: Path) -> None:
+    """The second one repairs it between the read and the swap of the first."""
     store = MemoryStore()
     with_rot(store, lambda good: b"rotten")
 
@@ -186,7 +184,7 @@ def pull(home: Path) -> Attempt:
 
 
 def flip_one_byte(home: Path) -> str:
-    """Of the largest body; its hash."""
+    """Flip a byte of the largest body; its hash."""
     path = max((home / "landing/objects").glob("*/*"), key=lambda one: (one.stat().st_size, one))
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 1
@@ -194,7 +192,7 @@ def flip_one_byte(home: Path) -> str:
     return path.stem
 
 
-def test_a_second_pull_repairs_what_rotted_after_the_first_and_says_so(tmp_path: Path) -> None:
+def test_a_second_pull_repairs_damage_and_reports_it(tmp_path: Path) -> None:
     first = pull(tmp_path)
     digest = flip_one_byte(tmp_path)
     [problem] = Landing(FolderStore(tmp_path / "landing")).verify().problems
@@ -212,7 +210,7 @@ def test_a_second_pull_repairs_what_rotted_after_the_first_and_says_so(tmp_path:
     assert [digest in key for key in report.set_aside] == [True]
 
 
-def test_a_journal_that_is_taken_again_repairs_its_segments(tmp_path: Path) -> None:
+def test_a_journal_that_is_landed_again_repairs_its_segments(tmp_path: Path) -> None:
     spool, landing = FolderStore(tmp_path / "spool"), FolderStore(tmp_path / "landing")
     writer = JournalWriter(spool, "c1", "collector", "0.1.0")
     writer.add([line_of("watched", TEN, resource="pods", until="2026-10-01T10:59:59Z")])

@@ -1,6 +1,6 @@
-"""No secret ever lands: canaries in tokens, headers, addresses and bodies are looked for.
+"""No secret is landed: searches for canaries in tokens, headers, URLs and bodies.
 
-Put here: what a server or a proxy may echo, and a search through every byte that was kept.
+Put here: responses of servers and proxies that repeat a secret, and a search of every stored byte.
 Not here: how credentials are sent (`test_thanos_client`).
 """
 
@@ -30,7 +30,7 @@ CANARY = "canary-3e7d21f4"
 
 
 def page(request: httpx.Request) -> httpx.Response:
-    """A debugging page that shows what was sent."""
+    """A debugging page that shows the request."""
     return httpx.Response(200, text=f"<pre>{dict(request.headers)}</pre>")
 
 
@@ -71,7 +71,7 @@ ECHOES = [page, error, warning, label, header, exception, redirect, in_base64, e
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-def test_what_a_server_echoes_of_our_token_is_kept_nowhere(tmp_path: Path, echo: object) -> None:
+def test_a_token_in_responses_is_stored_nowhere(tmp_path: Path, echo: object) -> None:
     (tmp_path / "token").write_text(CANARY + "\n")
     connection = Connection("https://hub.test", token_file=str(tmp_path / "token"))
     sent: list[str] = []
@@ -114,14 +114,16 @@ def every_byte(home: Path) -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize(
     "url", [f"https://user:{CANARY}@hub.test", f"https://hub.test/?access_token={CANARY}"]
 )
-def test_an_address_with_a_secret_is_refused_without_repeating_it(url: str) -> None:
+def test_a_url_with_a_secret_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(LedgerError) as caught:
         parse_settings(f'[thanos.hub]\nurl = "{url}"\n')
     assert CANARY not in caught.value.message()
 
 
-def test_a_secret_that_is_not_ours_lands_as_evidence_untouched(tmp_path: Path) -> None:
-    """A tenant's own text in a label is what the server said; changing it would be forging."""
+def test_a_secret_of_a_tenant_is_landed_unchanged(tmp_path: Path) -> None:
+    """A tenant's text in a label is part of the response; to change it would be to forge
+    evidence.
+    """
     landing = Landing(FolderStore(tmp_path))
     body = b'{"status":"success","data":{"resultType":"matrix","result":[]},"x":"tenant-secret"}'
     assert landing.read_body(landing.land_body(body).sha256) == body

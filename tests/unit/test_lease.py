@@ -1,7 +1,6 @@
-"""The lease: one writer, a growing fence, and an overtaken writer that is told.
+"""The lease: one writer, a growing fence, and an error for a replaced writer.
 
-Put here: taking, keeping, losing and giving back.
-Not here: what the record does with a stale fence.
+Put here: taking, renewing, losing and releasing. Not here: the record's use of a stale fence.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def test_each_holder_gets_a_higher_fence(store: Store, clock: StoppedClock) -> N
     assert fences == [1, 2, 3]
 
 
-def test_a_second_holder_is_refused_and_told_who_holds_it(
+def test_a_second_holder_is_refused_with_the_name_of_the_first(
     store: Store, clock: StoppedClock
 ) -> None:
     with (
@@ -49,7 +48,7 @@ def test_a_second_holder_is_refused_and_told_who_holds_it(
     assert "2026-10-01T12:10:00Z" in caught.value.seen
 
 
-def test_a_lease_frees_itself_at_its_expiry_and_not_a_second_earlier(
+def test_a_lease_is_free_at_its_expiry_and_not_a_second_earlier(
     store: Store, clock: StoppedClock
 ) -> None:
     acquire(store, "crashed", clock, 600)
@@ -60,7 +59,9 @@ def test_a_lease_frees_itself_at_its_expiry_and_not_a_second_earlier(
     assert acquire(store, "next", clock, 600).fence == 2
 
 
-def test_an_overtaken_holder_learns_it_when_it_looks(store: Store, clock: StoppedClock) -> None:
+def test_a_replaced_holder_gets_an_error_at_its_next_check(
+    store: Store, clock: StoppedClock
+) -> None:
     slow = acquire(store, "slow", clock, 600)
     assert slow.check() == 1
     clock.wait_until(NOON + timedelta(seconds=601))
@@ -72,7 +73,7 @@ def test_an_overtaken_holder_learns_it_when_it_looks(store: Store, clock: Stoppe
         slow.renew()
 
 
-def test_an_expired_lease_is_lost_even_when_nobody_took_it(
+def test_an_expired_lease_is_lost_even_if_it_was_not_taken(
     store: Store, clock: StoppedClock
 ) -> None:
     held = acquire(store, "slow", clock, 600)
@@ -91,7 +92,7 @@ def test_renewing_keeps_the_fence_and_moves_the_expiry(store: Store, clock: Stop
     assert held.check() == 1
 
 
-def test_an_overtaken_holder_that_gives_back_takes_nothing_from_its_successor(
+def test_a_release_by_a_replaced_holder_does_not_affect_its_successor(
     store: Store, clock: StoppedClock
 ) -> None:
     slow = acquire(store, "slow", clock, 600)
@@ -103,13 +104,13 @@ def test_an_overtaken_holder_that_gives_back_takes_nothing_from_its_successor(
         acquire(store, "third", clock, 600)
 
 
-def test_a_lease_is_given_back_when_the_work_fails(store: Store, clock: StoppedClock) -> None:
+def test_a_lease_is_released_when_the_work_fails(store: Store, clock: StoppedClock) -> None:
     with pytest.raises(ZeroDivisionError), lease(store, "me", clock):
         raise ZeroDivisionError
     assert acquire(store, "next", clock, 600).fence == 2
 
 
-def test_a_lease_that_was_given_back_is_free_for_a_host_whose_clock_is_behind(
+def test_a_released_lease_is_free_for_a_host_with_a_slow_clock(
     store: Store, clock: StoppedClock
 ) -> None:
     with lease(store, "fast clock", clock, 600):
@@ -118,17 +119,17 @@ def test_a_lease_that_was_given_back_is_free_for_a_host_whose_clock_is_behind(
     assert acquire(store, "slow clock", behind, 600).fence == 2
 
 
-def test_a_lost_lease_object_does_not_lower_the_fence_that_the_record_has_seen(
+def test_a_lost_lease_object_does_not_lower_the_fence_of_the_record(
     store: Store, clock: StoppedClock
 ) -> None:
     assert acquire(store, "after a restore", clock, 600, above=41).fence == 42
 
 
-def test_two_that_take_it_at_the_same_second_under_one_name_are_told_apart(
+def test_two_holders_of_one_name_and_second_are_distinguished(
     clock: StoppedClock, tmp_path: Path
 ) -> None:
     class Interleaved(FolderStore):
-        """Lets a rival win between our look and our swap."""
+        """A store in which another holder wins between the read and the swap."""
 
         def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
             if not FolderStore(tmp_path).exists(LEASE_KEY):

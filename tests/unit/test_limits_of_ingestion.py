@@ -1,8 +1,8 @@
-"""Limits that bite: each is met here, and what lies beyond it is said or forgotten, never guessed.
+"""Limits of ingestion: each is reached here, and the excess is reported or dropped, never guessed.
 
-Put here: limits whose own tests are nowhere else.
-Not here: sizes of answers and waiting (`test_thanos_client`), splitting (`test_thanos_splitting`),
-pages and events of an API server (`test_collector_client`).
+Put here: limits without a test elsewhere.
+Not here: sizes of responses and waiting (`test_thanos_client`), splitting
+(`test_thanos_splitting`), pages and events of an API server (`test_collector_client`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def pull(home: Path, server: Server) -> Attempt:
     return pull_hours(CLUSTER, WINDOW, landing, home / "runs", clock, server.client())
 
 
-def test_a_server_that_answers_nothing_is_given_up_after_two_questions(tmp_path: Path) -> None:
+def test_a_silent_server_is_given_up_after_two_queries(tmp_path: Path) -> None:
     def away(form: Form) -> httpx.Response:
         raise httpx.ConnectTimeout("away")
 
@@ -55,7 +55,7 @@ def test_a_server_that_answers_nothing_is_given_up_after_two_questions(tmp_path:
     assert rest == {f"not asked: {GIVEN_UP_AFTER} requests before it got no answer"}
 
 
-def test_a_body_that_ends_early_in_a_whole_answer_is_asked_for_three_times(tmp_path: Path) -> None:
+def test_a_truncated_body_is_requested_three_times(tmp_path: Path) -> None:
     def cut(form: Form) -> httpx.Response:
         if not form["query"].startswith("up"):
             return healthy(form)
@@ -66,8 +66,8 @@ def test_a_body_that_ends_early_in_a_whole_answer_is_asked_for_three_times(tmp_p
     assert sum(form["query"].startswith("up") for form in server.forms) == READ_TRIES_LIMIT == 3
 
 
-def test_a_reason_names_three_metrics_and_says_that_there_are_more(tmp_path: Path) -> None:
-    """The second answer lacks everything but the sentinels."""
+def test_a_reason_names_three_metrics_and_marks_the_others(tmp_path: Path) -> None:
+    """The second response has only the sentinels."""
     lasting = [
         "kube_node_status_capacity",
         "kube_pod_container_resource_requests",
@@ -94,8 +94,8 @@ def test_a_reason_names_three_metrics_and_says_that_there_are_more(tmp_path: Pat
     assert hour.reason.endswith(" and others")
 
 
-def test_one_request_is_under_way_at_a_time(tmp_path: Path) -> None:
-    """A querier serves other users' dashboards, too."""
+def test_one_request_is_sent_at_a_time(tmp_path: Path) -> None:
+    """A querier also serves the dashboards of other users."""
     under_way: list[Form] = []
     most: list[int] = []
 
@@ -110,7 +110,7 @@ def test_one_request_is_under_way_at_a_time(tmp_path: Path) -> None:
     assert max(most) == 1
 
 
-def test_the_making_of_a_connection_is_bounded() -> None:
+def test_the_time_to_connect_is_limited() -> None:
     made: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -124,7 +124,7 @@ def test_the_making_of_a_connection_is_bounded() -> None:
     assert (timeout["connect"], timeout["read"]) == (CONNECT_TIMEOUT_SECONDS, 300) == (10, 300)
 
 
-def test_the_dictionary_of_labels_begins_again_instead_of_growing() -> None:
+def test_the_dictionary_of_labels_is_cleared_at_its_limit() -> None:
     assert SERIES_LIMIT == 100_000
     dictionary = SeriesDictionary([], limit=3)
     for number in range(20):
@@ -134,7 +134,7 @@ def test_the_dictionary_of_labels_begins_again_instead_of_growing() -> None:
         assert dictionary.series(place).labels == {"n": str(number)}
 
 
-def test_only_so_many_of_the_latest_attempts_are_looked_at(tmp_path: Path) -> None:
+def test_only_a_limited_number_of_latest_attempts_is_read(tmp_path: Path) -> None:
     for _ in range(3):
         pull(tmp_path, Server(healthy))
     landing = Landing(FolderStore(tmp_path / "landing"))
@@ -143,7 +143,7 @@ def test_only_so_many_of_the_latest_attempts_are_looked_at(tmp_path: Path) -> No
     assert landing_module.LATEST_LIMIT == 50
 
 
-def test_a_body_larger_than_is_ever_landed_is_refused_when_it_is_read(
+def test_a_body_above_the_landing_limit_is_refused_on_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     landing = Landing(FolderStore(tmp_path))
@@ -154,12 +154,14 @@ def test_a_body_larger_than_is_ever_landed_is_refused_when_it_is_read(
         landing.read_body(digest)
 
 
-def test_an_hour_has_only_so_many_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_segments_of_an_hour_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = FolderStore(tmp_path)
     monkeypatch.setattr(journal_module, "SEGMENTS_PER_HOUR_LIMIT", 3)
     journal = journal_module.JournalWriter(store, "c1", "one", "0.1.0")
     journal.add([{"line": "broken", "at": format_instant(NOON)}])
-    for sequence in range(1, 5):  # somebody else's, taken while this one looked away
+    for sequence in range(1, 5):  # taken by another writer meanwhile
         store.create(journal_module.segment_key("c1", NOON, sequence), b"of another collector")
     journal._sequences = {NOON: 1}
     with pytest.raises(journal_module.SegmentDamaged, match="more than 3 segments in one hour"):
@@ -167,7 +169,9 @@ def test_an_hour_has_only_so_many_segments(tmp_path: Path, monkeypatch: pytest.M
     assert journal.pending_count == 1
 
 
-def test_owners_and_tombstones_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_owners_and_tombstones_are_dropped_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(owner_chains, "OWNERS_LIMIT", 3)
     monkeypatch.setattr(known_objects, "TOMBSTONES_LIMIT", 3)
     known = owner_chains.OwnerChains()
@@ -179,8 +183,8 @@ def test_owners_and_tombstones_are_forgotten_oldest_first(monkeypatch: pytest.Mo
     assert graves == {"p2": 2, "p3": 3, "p4": 4}
 
 
-def test_a_chain_of_owners_is_followed_so_far_and_a_circle_ends() -> None:
-    """Users write owner references: they can form a circle, or a chain without an end."""
+def test_a_chain_of_owners_has_a_limit_and_a_cycle_ends() -> None:
+    """Users write owner references: they can form a cycle, or an endless chain."""
     known = owner_chains.OwnerChains()
 
     def owned(number: int, above: int) -> None:

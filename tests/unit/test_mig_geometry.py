@@ -32,12 +32,12 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_the_shipped_profiles_are_those_that_nvidia_lists(name: str) -> None:
+def test_the_shipped_profiles_equal_nvidias_list(name: str) -> None:
     assert [str(p.profile) for p in GEOMETRIES[name].profiles] == NAMES[name].split()
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_a_card_of_a_known_family_follows_from_slots_and_gigabytes(name: str) -> None:
+def test_slots_and_gigabytes_define_a_card_of_a_known_family(name: str) -> None:
     shipped = GEOMETRIES[name]
     derived = family_geometry(f"{shipped.memory_slots}-slot-{name.rpartition('-')[2]}")
     assert derived is not None
@@ -53,7 +53,7 @@ def test_a_card_of_a_known_family_follows_from_slots_and_gigabytes(name: str) ->
 @pytest.mark.parametrize(
     "name", ["", "8-slot", "8-slot-0gb", "8-slot-99999gb", "6-slot-80gb", "8-slot-80gb ", "x"]
 )
-def test_no_geometry_follows_from_another_text(name: str) -> None:
+def test_other_texts_define_no_geometry(name: str) -> None:
     assert family_geometry(name) is None
 
 
@@ -81,19 +81,19 @@ def test_shares_are_slots_of_seven_and_of_eight(profile: str, compute: str, memo
 @pytest.mark.parametrize(
     ("profile", "fourths"), [("1g.6gb", 1), ("2g.12gb+me", 2), ("1c.2g.12gb", 1), ("4g.24gb", 4)]
 )
-def test_an_a30_is_cut_into_fourths(profile: str, fourths: int) -> None:
+def test_an_a30_is_divided_into_fourths(profile: str, fourths: int) -> None:
     part = Fraction(fourths, 4)
     assert GEOMETRIES["a30-24gb"].share(parse_profile(profile)) == Share(part, part)
 
 
 @pytest.mark.parametrize("profile", ["1g.10gb+me", "5g.20gb", "3c.4g.20gb", "5c.7g.40gb", "2g.5gb"])
-def test_a_profile_that_the_card_has_not_has_no_share(profile: str) -> None:
+def test_an_unknown_profile_of_a_card_has_no_share(profile: str) -> None:
     assert A100.share(parse_profile(profile)) is None
     assert A100.canonical(parse_profile(profile)) is None
 
 
 def test_one_name_means_different_shares_on_different_cards() -> None:
-    """So the price key is class and profile, never the profile alone."""
+    """So the key of a price is class and profile, never the profile alone."""
     wide_or_narrow = parse_profile("1g.35gb")
     h200 = GEOMETRIES["h200-141gb"].share(wide_or_narrow)
     gb300 = GEOMETRIES["gb300-278gb"].share(wide_or_narrow)
@@ -102,13 +102,13 @@ def test_one_name_means_different_shares_on_different_cards() -> None:
     assert (h200.memory, gb300.memory) == (Fraction(2, 8), Fraction(1, 8))
 
 
-def test_a_gb200_knows_the_names_of_both_its_drivers() -> None:
+def test_a_gb200_has_the_profile_names_of_both_its_drivers() -> None:
     gb200 = GEOMETRIES["gb200-186gb"]
     assert gb200.canonical(parse_profile("1g.24gb")) == parse_profile("1g.23gb")
     assert gb200.canonical(parse_profile("3g.95gb")) == parse_profile("3g.93gb")
     assert gb200.canonical(parse_profile("1c.7g.189gb")) == parse_profile("1c.7g.186gb")
 
 
-def test_compute_instances_have_the_sizes_that_nvidia_offers() -> None:
+def test_compute_instances_have_nvidias_sizes() -> None:
     sizes = {slices: compute_sizes(slices) for slices in (1, 2, 3, 4, 7)}
     assert sizes == {1: (1,), 2: (1, 2), 3: (1, 2, 3), 4: (1, 2, 4), 7: (1, 2, 3, 4, 7)}

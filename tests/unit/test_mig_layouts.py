@@ -1,4 +1,4 @@
-"""All layouts of a card, against published figures and a search written differently."""
+"""All layouts of a card, compared with published figures and an independent search."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from warehouse.project import seed_text
 GEOMETRIES = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles")).geometries
 EIGHT_SLOTS = [name for name, g in GEOMETRIES.items() if g.memory_slots == 8]
 
-# Profile of an 8-slot card: starts, slots covered, compute slots, and how many at most.
-# From what `nvidia-smi mig -lgipp` says on A100 and H100.
+# Profile of an 8-slot card: starts, slots covered, compute slots, and the maximum count, from the
+# output of `nvidia-smi mig -lgipp` on A100 and H100.
 PLACES = {
     "1g": (range(7), 1, 1, 7),
     "me": (range(7), 1, 1, 1),
@@ -24,13 +24,13 @@ PLACES = {
 }
 BASE = ("1g", "2g", "3g", "4g", "7g")
 
-# The 19 that NVIDIA draws for an A100, as slices from the first slot to the last.
+# NVIDIA's 19 layouts of an A100, as slices from the first slot to the last.
 NINETEEN = """1111111 · 1111,2,1 · 1111,3 · 11,2,111 · 11,2,2,1 · 11,2,3 · 2,11111 · 2,11,2,1
  · 2,11,3 · 2,2,111 · 2,2,2,1 · 2,2,3 · 3,111 · 3,2,1 · 3,3 · 4,111 · 4,2,1 · 4,3 · 7"""
 
 
 def choices(names: tuple[str, ...]) -> list[tuple[str, frozenset[int], int]]:
-    """Every instance that could be made, with the slots it covers."""
+    """Every possible instance, with the slots that it covers."""
     return [
         (name, frozenset(range(start, start + PLACES[name][1])), PLACES[name][2])
         for name in names
@@ -49,7 +49,7 @@ def compatible(chosen: list[tuple[str, frozenset[int], int]]) -> bool:
 
 
 def every_layout(names: tuple[str, ...]) -> list[frozenset[tuple[str, frozenset[int], int]]]:
-    """Take or leave each instance, one after another; keep what is compatible."""
+    """Include or omit each instance in turn; keep compatible sets."""
     found: list[list[tuple[str, frozenset[int], int]]] = [[]]
     for choice in choices(names):
         found += [[*chosen, choice] for chosen in found if compatible([*chosen, choice])]
@@ -76,7 +76,7 @@ def test_every_8_slot_card_has_the_known_numbers_of_layouts(
 
 
 @pytest.mark.parametrize("more", [(), ("wide",), ("wide", "me")])
-def test_a_search_written_differently_finds_the_same_layouts(more: tuple[str, ...]) -> None:
+def test_an_independent_search_finds_the_same_layouts(more: tuple[str, ...]) -> None:
     geometry = GEOMETRIES["a100-40gb"]
     names = BASE + more
     by_id = dict(zip((19, 20, 15, 14, 9, 5, 0), PLACES, strict=True))
@@ -102,7 +102,7 @@ def test_a_search_written_differently_finds_the_same_layouts(more: tuple[str, ..
         assert can_grow != (layout in found.maximal)
 
 
-def test_the_maximal_layouts_are_the_nineteen_that_nvidia_draws() -> None:
+def test_the_maximal_layouts_are_nvidias_nineteen() -> None:
     geometry = GEOMETRIES["a100-40gb"]
     found = layouts(geometry, chosen_profiles(geometry, BASE))
     drawn = sorted("".join(c for c in text if c.isdigit()) for text in NINETEEN.split("·"))
@@ -110,8 +110,10 @@ def test_the_maximal_layouts_are_the_nineteen_that_nvidia_draws() -> None:
     assert slices == drawn
 
 
-def test_compute_slots_limit_a_layout_where_memory_slots_do_not() -> None:
-    """On shipped cards the places alone keep to the compute slots; on a new one they may not."""
+def test_compute_slots_limit_a_layout_if_memory_slots_do_not() -> None:
+    """On shipped cards the placements imply the limit of compute slots; on a new card
+    they may not.
+    """
     small = InstanceProfile(parse_profile("1g.5gb"), 0, 4, (0, 1, 2, 3), 1, 1)
     whole = InstanceProfile(parse_profile("3g.20gb"), 1, 1, (0,), 4, 3)
     found = layouts(Geometry("four memory slots and three compute slots", (small, whole)))
@@ -127,21 +129,21 @@ def test_an_a30_has_25_layouts_and_5_maximal_ones() -> None:
     assert slices == ["1111", "112", "211", "22", "4"]
 
 
-def test_one_instance_with_all_media_engines_leaves_only_instances_without() -> None:
+def test_one_instance_with_all_media_engines_excludes_others_with_some() -> None:
     found = layouts(GEOMETRIES["rtx-pro-6000-96gb"])
     everything = parse_profile("1g.24gb+me.all")
     beside = {p for pairs in found.placeable if everything in dict(pairs) for p in dict(pairs)}
     assert {str(p) for p in beside} == {"1g.24gb+me.all", "1g.24gb-me", "2g.48gb-me"}
 
 
-def test_media_extensions_exist_once_on_a_card() -> None:
+def test_a_card_has_one_set_of_media_extensions() -> None:
     a30 = layouts(GEOMETRIES["a30-24gb"])
     both = {parse_profile("1g.6gb+me"), parse_profile("2g.12gb+me")}
     assert not [pairs for pairs in a30.placeable if both <= set(dict(pairs))]
 
 
 @pytest.mark.parametrize("name", sorted(GEOMETRIES))
-def test_every_profile_of_every_card_can_be_made_up_to_its_maximum(name: str) -> None:
+def test_every_profile_can_be_placed_up_to_its_maximum(name: str) -> None:
     geometry = GEOMETRIES[name]
     found = layouts(geometry).placeable
     for profile in geometry.profiles:

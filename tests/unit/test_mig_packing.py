@@ -1,4 +1,4 @@
-"""The smallest number of cards, against trying every way to lay instances on cards."""
+"""The smallest number of cards, compared with every way to place instances on cards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def added(cards: tuple[Vector, ...]) -> Vector:
 
 
 def by_trying_all(allocated: Vector, offered: Vector, cards: int) -> int | None:
-    """Lay what is offered on so many cards in every way; see on how few the allocated can be."""
+    """Place the offered instances on the cards in every way; the fewest cards of the allocated
+    ones.
+    """
     best = None
     for layout in itertools.combinations_with_replacement(sorted(ON_ONE_CARD), cards):
         if added(layout) != offered:
@@ -76,8 +78,8 @@ def test_the_bound_is_the_true_minimum_over_all_layouts(
     assert pack(A100, counts(allocated), counts(offered), cards).card_count == expected
 
 
-def test_what_else_is_offered_can_force_more_cards() -> None:
-    """Two 3g fit one card; but where two 4g are offered too, each of them shares with one 3g."""
+def test_other_offered_instances_can_force_more_cards() -> None:
+    """Two 3g fit one card; if two 4g are offered too, each of them shares a card with one 3g."""
     allocated = counts((0, 0, 2, 0, 0))
     assert pack(A100, allocated, {}, None).card_count == 1
     assert pack(A100, allocated, counts((0, 0, 2, 2, 0)), 2).card_count == 2
@@ -89,20 +91,20 @@ def test_small_slices_fill_card_after_card(count: int, cards: int) -> None:
     assert pack(A100, {NAMES[0]: count}, {}, None).card_count == cards
 
 
-def test_contradicting_numbers_give_what_the_allocated_alone_need() -> None:
+def test_inconsistent_counts_give_the_need_of_the_allocated_alone() -> None:
     assert pack(A100, counts((9, 0, 0, 0, 0)), counts((1, 0, 0, 0, 0)), 1).card_count == 2
     assert pack(A100, counts((1, 0, 0, 0, 0)), counts((70, 0, 0, 0, 0)), 2).card_count == 1
 
 
-def test_too_many_instances_get_the_plain_bound() -> None:
+def test_too_many_instances_get_the_simple_bound() -> None:
     many = MOST_INSTANCES + 1
     assert pack(A100, {NAMES[0]: many}, {NAMES[0]: many}, None).card_count == -(-many // 7)
     both = {NAMES[2]: many, NAMES[0]: 1}
     assert pack(A100, both, both, None).card_count == -(-(4 * many + 1) // 8)
 
 
-def test_a_large_mixed_node_is_answered_in_bounded_time() -> None:
-    """A wide mixture on 16 cards: the answer may be the relaxed one, but it comes."""
+def test_a_large_mixed_node_is_calculated_in_limited_time() -> None:
+    """A wide mixture on 16 cards; the result may be the relaxed bound."""
     geometry = GEOMETRIES["rtx-pro-6000-96gb"]
     offered = {p.profile: 5 for p in geometry.profiles if p.media_engines <= 1}
     allocated = dict.fromkeys(offered, 3)

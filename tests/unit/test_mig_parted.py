@@ -1,4 +1,4 @@
-"""mig-parted's files: what it accepts, what it refuses, and what each says of a card."""
+"""Files of mig-parted: accepted and refused ones, and the layouts that they define."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def only_entry(text: str) -> PartedEntry:
         entry_text('{devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 0, "2g.10gb": 1}}'),
     ],
 )
-def test_what_mig_parted_accepts_is_accepted(text: str) -> None:
+def test_files_that_mig_parted_accepts_are_accepted(text: str) -> None:
     assert parse_parted_file(text).warnings == () or "device-filter" in text
 
 
@@ -97,7 +97,7 @@ def test_what_mig_parted_accepts_is_accepted(text: str) -> None:
         ("a: &a [*a]", "an alias contains itself"),
     ],
 )
-def test_what_mig_parted_refuses_is_refused_with_the_reason(text: str, problem: str) -> None:
+def test_files_that_mig_parted_refuses_are_refused_with_the_reason(text: str, problem: str) -> None:
     with pytest.raises(NotAMigPartedFile) as caught:
         parse_parted_file(text)
     assert problem in caught.value.seen
@@ -146,7 +146,7 @@ data:
 """ + "".join(f"    {line}\n" for line in BARE.splitlines())
 
 
-def test_a_file_in_its_config_map_says_the_same_as_bare() -> None:
+def test_a_file_in_a_config_map_equals_the_plain_file() -> None:
     bare, mapped = parse_parted_file(BARE), parse_parted_file(CONFIG_MAP)
     assert bare == mapped
     entry = bare.configs["all-1g.5gb.me"][0]
@@ -190,7 +190,7 @@ data:
 """
 
 
-def test_a_scenario_takes_the_layouts_of_a_file_with_single_numbers(tmp_path: Path) -> None:
+def test_a_scenario_accepts_a_file_with_single_device_numbers(tmp_path: Path) -> None:
     (tmp_path / "mig.yaml").write_text(DESIGN_EXAMPLE)
     (tmp_path / "scenario.yaml").write_text("""\
 name: cut
@@ -217,12 +217,12 @@ def test_a_config_map_without_the_file_is_refused() -> None:
     assert caught.value.seen == "the ConfigMap has 2 texts and none under config.yaml"
 
 
-def test_what_spreadsheets_and_editors_add_does_not_matter() -> None:
+def test_bom_and_line_ends_of_editors_are_ignored() -> None:
     windows = ("\N{ZERO WIDTH NO-BREAK SPACE}" + BARE.replace("\n", "\r\n")).encode()
     assert parse_parted_file(windows) == parse_parted_file(BARE)
 
 
-def test_strange_but_accepted_things_are_warned_of() -> None:
+def test_suspicious_but_accepted_values_raise_a_warning() -> None:
     text = (
         "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: false}]\n"
         "  a: [{device-filter: A100, devices: [1], mig-enabled: false}]\n---\nmore: here\n"
@@ -233,7 +233,7 @@ def test_strange_but_accepted_things_are_warned_of() -> None:
     assert any("only the first YAML document" in warning for warning in warnings)
 
 
-def test_merged_keys_and_octal_numbers_are_read_as_mig_parted_reads_them() -> None:
+def test_merged_keys_and_octal_numbers_are_read_as_in_mig_parted() -> None:
     text = """\
 version: v1
 mig-configs:
@@ -271,7 +271,7 @@ def test_hostile_files_are_refused_quickly(body: str | bytes) -> None:
     assert time.monotonic() - started < 2
 
 
-def test_aliases_that_stand_for_billions_of_values_are_refused() -> None:
+def test_exponential_aliases_are_refused() -> None:
     cards = ",".join(["0"] * 10_000)
     entry = f"&e {{devices: [{cards}], mig-enabled: false}}"
     entries = f"&l [{entry}{',*e' * 5_000}]"
@@ -280,7 +280,7 @@ def test_aliases_that_stand_for_billions_of_values_are_refused() -> None:
         parse_parted_file(f"version: v1\nmig-configs:\n  c: {entries}\n{configs}")
 
 
-def test_the_limits_leave_room_for_every_real_file() -> None:
+def test_the_limits_admit_every_real_file() -> None:
     assert LARGEST_FILE_BYTES == 1024 * 1024
     many = "".join(
         f'  c{n}: [{{devices: all, mig-enabled: true, mig-devices: {{"1g.5gb": 7}}}}]\n'
@@ -289,14 +289,14 @@ def test_the_limits_leave_room_for_every_real_file() -> None:
     assert len(parse_parted_file(f"version: v1\nmig-configs:\n{many}").configs) == MOST_VALUES // 20
 
 
-def test_a_configuration_that_is_not_there_cannot_be_chosen() -> None:
+def test_an_unknown_configuration_cannot_be_selected() -> None:
     parsed = parse_parted_file(BARE)
     assert parsed.chosen("f", None) == parsed.configs
     with pytest.raises(InvalidValue):
         parsed.chosen("f", "all-balanced")
 
 
-def test_an_entry_for_all_cards_covers_an_entry_for_some() -> None:
+def test_an_entry_for_all_cards_includes_an_entry_for_some() -> None:
     text = """\
 version: v1
 mig-configs:
@@ -311,7 +311,7 @@ mig-configs:
     assert not entries[2].covers(entries[1])
 
 
-# What mig-parted's own test table for an A100 says of sets of profiles.
+# Rows of mig-parted's own test table for sets of profiles on an A100.
 KNOWN_TABLE = [
     ({}, True),
     ({"1g.5gb": 7}, True),
@@ -321,19 +321,19 @@ KNOWN_TABLE = [
     ({"1g.5gb": 2, "2g.10gb": 2}, True),
     ({"1g.5gb": 2, "2g.10gb": 1}, True),
     ({"1g.5gb": 4, "2g.10gb": 2}, False),
-    ({"3g.20gb": 2, "1g.5gb": 1}, True),  # and then it fails on the card
+    ({"3g.20gb": 2, "1g.5gb": 1}, True),  # the card itself refuses it
 ]
 
 
 @pytest.mark.parametrize(("counts", "accepted"), KNOWN_TABLE)
-def test_counting_slices_says_what_mig_parteds_table_says(
+def test_counting_slices_agrees_with_mig_parteds_table(
     counts: dict[str, int], accepted: bool
 ) -> None:
     asked = {parse_profile(name): count for name, count in counts.items()}
     assert slices_add_up(A100, asked) is accepted
 
 
-def test_mig_parted_accepts_what_the_card_then_cannot_hold() -> None:
+def test_mig_parted_accepts_sets_that_the_card_cannot_hold() -> None:
     entry = only_entry(
         '{devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2, "1g.5gb": 1}}'
     )
@@ -351,12 +351,12 @@ def test_two_3g_leave_one_compute_slot_unsold() -> None:
     assert fit.unsold == Share(Fraction(1, 7), Fraction(0))
 
 
-def test_four_wide_ones_sell_all_memory_and_four_of_seven_compute_slots() -> None:
+def test_four_wide_instances_leave_three_of_seven_compute_slots_unsold() -> None:
     sold = sold_share(A100, {parse_profile("1g.10gb"): 4})
     assert sold == Share(Fraction(4, 7), Fraction(1))
 
 
-def test_where_mig_is_off_nothing_is_sold_in_slices_and_nothing_is_left() -> None:
+def test_without_mig_no_slice_is_sold_or_unsold() -> None:
     fit = fit_entry(only_entry("{devices: all, mig-enabled: false}"), A100)
     assert isinstance(fit.placed, Placed)
     assert fit.sold == fit.unsold == Share(Fraction(0), Fraction(0))
@@ -370,7 +370,7 @@ def test_a_card_in_mig_mode_without_instances_is_unsold_whole() -> None:
 
 @pytest.mark.parametrize("name", sorted(GEOMETRIES))
 def test_every_shipped_all_configuration_fits_its_card(name: str) -> None:
-    """`all-<profile>` at its maximum, and the balanced layouts that ship with the operator."""
+    """`all-<profile>` at its maximum, and the balanced layouts that the operator ships."""
     geometry = GEOMETRIES[name]
     for profile in geometry.profiles:
         count = f'{{"{profile.profile}": {profile.max_count}}}'

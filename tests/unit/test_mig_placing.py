@@ -1,4 +1,4 @@
-"""Whether a set of instances fits, in which order, or why not."""
+"""Whether a set of instances fits, in which order, and the reason if not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked(**counts: int) -> dict[MigProfile, int]:
         ({"g1": 2, "g2": 1}, True),
         ({"g1": 4, "g2": 2}, False),
         ({"g3": 2}, True),
-        ({"g3": 2, "g1": 1}, False),  # the slices add up to 7, and yet
+        ({"g3": 2, "g1": 1}, False),  # although the slices add up to 7
         ({"g3": 1, "g4": 1}, True),
         ({"g4": 2}, False),
         ({"g7": 1}, True),
@@ -49,7 +49,7 @@ def asked(**counts: int) -> dict[MigProfile, int]:
         ({"c1g3": 6, "g1": 1}, False),
         ({"c1g3": 3, "g4": 1}, True),
         ({"c2g3": 2}, True),
-        ({"c2g3": 3}, False),  # of three 2c no two share a 3g
+        ({"c2g3": 3}, False),  # a 3g has no room for two 2c
         ({"c2g3": 2, "c1g3": 2}, True),
         ({"c2g3": 2, "c1g3": 3}, False),
         ({"c2g7": 3, "c1g7": 1}, True),
@@ -62,7 +62,7 @@ def test_known_sets_of_an_a100(counts: dict[str, int], fits: bool) -> None:
     assert place(A100, asked(**counts)).fits is fits
 
 
-def test_a_set_that_fits_names_an_order_and_slots_that_do_not_overlap() -> None:
+def test_a_fitting_set_has_an_order_and_disjoint_slots() -> None:
     placed = place(A100, asked(g3=1, g2=1, g1=2))
     assert isinstance(placed, Placed)
     covered = [slot for p in placed.order for slot in range(p.start, p.start + p.size)]
@@ -76,7 +76,7 @@ def test_a_set_that_fits_names_an_order_and_slots_that_do_not_overlap() -> None:
 
 
 def lowest_free_starts(geometry: Geometry, order: list[MigProfile]) -> list[int] | None:
-    """Create one instance after another at the lowest free slots, as a driver might."""
+    """Create one instance after another at the lowest free slots, as a driver may do."""
     taken: set[int] = set()
     starts = []
     for name in order:
@@ -94,7 +94,7 @@ def lowest_free_starts(geometry: Geometry, order: list[MigProfile]) -> list[int]
 
 
 @pytest.mark.parametrize("name", ["a100-40gb", "a30-24gb", "rtx-pro-6000-96gb"])
-def test_for_every_placeable_set_the_order_given_succeeds_at_the_lowest_free_slots(
+def test_the_order_of_every_fitting_set_works_at_the_lowest_free_slots(
     name: str,
 ) -> None:
     geometry = GEOMETRIES[name]
@@ -106,14 +106,14 @@ def test_for_every_placeable_set_the_order_given_succeeds_at_the_lowest_free_slo
         assert sorted(order) == sorted(p for p, count in instances for _ in range(count))
 
 
-def test_larger_instances_are_made_first_as_mig_parted_makes_them() -> None:
+def test_larger_instances_are_created_first_as_in_mig_parted() -> None:
     placed = place(A100, asked(g1=1, g2=1))
     assert isinstance(placed, Placed)
     assert [str(p.profile) for p in placed.order] == ["2g.10gb", "1g.5gb"]
 
 
 def test_exactly_one_set_whose_slices_add_up_cannot_be_placed() -> None:
-    """Of {1g, 2g, 3g, 4g, 7g}: two 3g and one 1g, which mig-parted takes for valid."""
+    """Of {1g, 2g, 3g, 4g, 7g}: two 3g and one 1g, which mig-parted accepts."""
     names = [parse_profile(p) for p in ("1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")]
     adding_up = [
         dict(zip(names, (a, b, c, d, e), strict=True))
@@ -139,14 +139,14 @@ def test_exactly_one_set_whose_slices_add_up_cannot_be_placed() -> None:
         ({"g3": 2, "g1": 1}, "the slices add up to 7 of 7, but 9 memory slots are asked for"),
     ],
 )
-def test_a_set_that_does_not_fit_says_why(counts: dict[str, int], reason: str) -> None:
+def test_a_set_that_does_not_fit_has_a_reason(counts: dict[str, int], reason: str) -> None:
     placed = place(A100, asked(**counts))
     assert isinstance(placed, Unplaceable)
     assert reason in placed.reason
 
 
-def test_where_every_sum_is_kept_and_no_slots_are_left_the_starts_are_named() -> None:
-    """No shipped card is like this; a new one may be."""
+def test_the_reason_names_the_starts_if_every_sum_fits() -> None:
+    """No shipped card has such a set; a new one may have one."""
     narrow = InstanceProfile(parse_profile("1g.5gb"), 0, 3, (1, 2, 3), 1, 1)
     wide = InstanceProfile(parse_profile("2g.10gb"), 1, 2, (0, 2), 2, 2)
     whole = InstanceProfile(parse_profile("4g.20gb"), 2, 1, (0,), 4, 4)
@@ -178,7 +178,7 @@ def test_media_engines_are_counted_over_profiles() -> None:
     assert placed.reason == "5 media engines are asked for, and the card has 4"
 
 
-def test_counts_without_measure_are_answered_at_once() -> None:
+def test_huge_counts_are_answered_at_once() -> None:
     assert not place(A100, asked(g1=10**18)).fits
     assert not place(A100, asked(c1g7=10**18)).fits
     assert not place(A100, asked(g1=-1)).fits

@@ -1,4 +1,4 @@
-"""The grammar of MIG profiles, against mig-parted's own rules."""
+"""The grammar of MIG profiles, compared with mig-parted's own rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from domain.mig.profile import NotAMigProfile, mangled
         ("0g.0gb", MigProfile(0, 0, 0)),
     ],
 )
-def test_profiles_are_read_as_mig_parted_writes_them(text: str, expected: MigProfile) -> None:
+def test_profiles_have_the_format_of_mig_parted(text: str, expected: MigProfile) -> None:
     assert parse_profile(text) == expected
 
 
@@ -59,7 +59,7 @@ def test_profiles_are_read_as_mig_parted_writes_them(text: str, expected: MigPro
         "1g." + "9" * 300 + "gb",
     ],
 )
-def test_what_mig_parted_refuses_is_refused(text: str) -> None:
+def test_profiles_that_mig_parted_refuses_are_refused(text: str) -> None:
     with pytest.raises(NotAMigProfile):
         parse_profile(text)
 
@@ -84,7 +84,7 @@ def test_a_resource_spells_the_plus_as_a_dot(text: str, canonical: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1g.5gb.", "1g.5gb..me", "1g.5gb.5", "1g.5gb.me-me", "x"])
-def test_a_broken_resource_spelling_is_refused(text: str) -> None:
+def test_an_invalid_resource_spelling_is_refused(text: str) -> None:
     with pytest.raises(NotAMigProfile):
         parse_resource_profile(text)
 
@@ -94,7 +94,7 @@ def test_a_full_compute_instance_is_the_instance_itself() -> None:
     assert parse_profile("1c.3g.20gb").instance == parse_profile("3g.20gb")
 
 
-def test_with_and_without_media_engines_are_mangled_alike() -> None:
+def test_profiles_with_and_without_media_engines_have_one_mangled_name() -> None:
     added = parse_profile("1g.24gb+me").resource_name
     removed = parse_profile("1g.24gb-me").resource_name
     assert (added, removed) == ("nvidia.com/mig-1g.24gb.me", "nvidia.com/mig-1g.24gb-me")

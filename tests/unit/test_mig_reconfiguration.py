@@ -1,4 +1,4 @@
-"""Plans for a node's MIG layout, against trying every layout of every card."""
+"""Plans for a node's MIG layout, compared with every layout of every card."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def _names(geometry):
     return tuple(p.profile for p in geometry.profiles if not p.profile.with_attributes)
 
 
-def test_a_node_that_has_the_instances_is_left_alone() -> None:
+def test_a_node_with_the_instances_is_unchanged() -> None:
     cards = [CardState(0, ((P1, 7),), frozenset({"a/pod"})), CardState(1, None)]
     plan = plan_instances(A100, cards, {P1: 7})
     assert (plan.evicted, plan.changed, plan.needs_drain) == ((), (), False)
     assert plan.surviving == ((P1, 7),)
 
 
-def test_a_free_card_is_cut_before_a_card_with_pods() -> None:
+def test_a_free_card_is_repartitioned_before_a_card_with_pods() -> None:
     cards = [
         CardState(0, ((P3, 2),), frozenset({"a/train"})),
         CardState(1, ((P7, 1),)),
@@ -101,7 +101,7 @@ def test_a_free_card_is_cut_before_a_card_with_pods() -> None:
 
 
 def test_two_free_cards_are_changed_before_a_card_with_a_pod() -> None:
-    """One 3g more fits on card 0, whose pod would go, or on cards 1 and 2 together."""
+    """One more 3g fits on card 0, whose pod would be evicted, or on cards 1 and 2 together."""
     free = ((P2, 1), (P3, 1))
     cards = [
         CardState(0, ((P1, 7),), frozenset({"a/pod"})),
@@ -113,12 +113,12 @@ def test_two_free_cards_are_changed_before_a_card_with_a_pod() -> None:
     assert [card.index for card in plan.changed] == [1, 2]
 
 
-def test_seven_slices_that_no_placement_holds_are_refused() -> None:
+def test_seven_slices_without_a_placement_are_refused() -> None:
     with pytest.raises(NodeCannotHold, match="no layout of these cards offers"):
         plan_instances(A100, [CardState(0, None)], {P3: 2, P1: 1})
 
 
-def test_compute_instances_are_laid_into_shared_instances() -> None:
+def test_compute_instances_are_placed_in_shared_instances() -> None:
     part = parse_profile("1c.3g.20gb")
     plan = plan_instances(A100, [CardState(0, None)], {part: 3, P4: 1})
     assert dict(plan.cards[0].after or ()) == {part: 3, P4: 1}
@@ -138,7 +138,7 @@ mig-configs:
 """
 
 
-def test_a_configuration_evicts_the_pods_of_the_cards_that_differ() -> None:
+def test_a_configuration_evicts_the_pods_of_changed_cards() -> None:
     entries = parse_parted_file(DESIGN).configs["profil1"]
     same = ((P1, 5), (P2, 1))
     cards = [
@@ -153,7 +153,7 @@ def test_a_configuration_evicts_the_pods_of_the_cards_that_differ() -> None:
     assert plan.surviving == ((P1, 5), (P2, 1), (P7, 1))
 
 
-def test_the_entries_of_a_plan_give_the_plan() -> None:
+def test_the_entries_of_a_plan_reproduce_the_plan() -> None:
     cards = [CardState(0, None), CardState(1, ((P3, 2),)), CardState(2, ((P3, 2),))]
     plan = plan_instances(A100, cards, {P1: 3, P3: 4})
     import yaml
@@ -163,7 +163,7 @@ def test_the_entries_of_a_plan_give_the_plan() -> None:
     assert again == plan
 
 
-def test_the_search_stays_short_on_a_node_of_sixteen_cards() -> None:
+def test_the_search_is_short_on_a_node_of_sixteen_cards() -> None:
     cards = [CardState(index, ((P1, 7),), frozenset({f"pod-{index % 5}"})) for index in range(16)]
     plan = plan_instances(A100, cards, {P3: 9, P1: 60})
     assert len(plan.changed) == 5

@@ -1,4 +1,6 @@
-"""Every model, column and source says what it is, and the reference page is generated from that."""
+"""Every model, column and source has a description, and the reference page is generated
+from them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ LINEAGE = PAGE.with_name("lineage.md")
 
 
 def declared(key: str) -> list[dict[str, Any]]:
-    """Everything of a kind that any file of the dbt project declares."""
+    """Every declaration of this kind in the files of the dbt project."""
     found: list[dict[str, Any]] = []
     for path in sorted(dbt_project_dir().rglob("*.yml")):
         text = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -28,8 +30,10 @@ def declared(key: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_page_is_what_the_models_say() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+def test_the_page_equals_the_descriptions() -> None:
+    """To rewrite the page after an intended change, run GPU_LEDGER_WRITE_GOLDEN=1 pytest on this
+    file.
+    """
     page = tables_page()
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         PAGE.write_text(page, encoding="utf-8")
@@ -44,13 +48,13 @@ def test_every_model_file_is_described_and_every_description_has_a_file() -> Non
     assert {one["name"] for one in declared("seeds") if one.get("description")} == seeds
 
 
-def test_every_column_is_described_and_every_description_begins_with_its_grain() -> None:
+def test_every_column_is_described_and_every_model_states_its_grain() -> None:
     for model in declared("models"):
         assert model["description"].startswith("One row per"), model["name"]
         assert all(c.get("description") for c in model["columns"]), model["name"]
 
 
-def test_every_source_is_described_and_both_sources_say_how_fresh_they_must_be() -> None:
+def test_every_source_is_described_and_states_its_freshness() -> None:
     [raw] = declared("sources")
     tables = {table["name"]: table for table in raw["tables"]}
     assert [name for name, table in tables.items() if not table.get("description")] == []
@@ -58,7 +62,7 @@ def test_every_source_is_described_and_both_sources_say_how_fresh_they_must_be()
     assert fresh == {*SOURCES.values()}
 
 
-def test_columns_that_are_described_alike_share_a_doc_block() -> None:
+def test_columns_with_equal_descriptions_share_a_doc_block() -> None:
     [raw] = declared("sources")
     columns = [
         " ".join(column["description"].split())
@@ -73,7 +77,7 @@ def test_columns_that_are_described_alike_share_a_doc_block() -> None:
     ] == []
 
 
-def test_every_column_of_a_source_is_described_where_lineage_ends() -> None:
+def test_every_source_column_at_the_end_of_lineage_is_described() -> None:
     [raw] = declared("sources")
     described = {
         table["name"]: [c["name"] for c in table["columns"] if c.get("description")]
@@ -91,8 +95,8 @@ def test_every_column_of_a_source_is_described_where_lineage_ends() -> None:
     assert missing == set()
 
 
-def test_no_model_adds_to_what_it_was_before() -> None:
-    """Each is made anew, whole: rows that came late, or were taken back, need no special case."""
+def test_no_model_is_incremental() -> None:
+    """Each is rebuilt whole, so late or withdrawn rows need no special case."""
     paths = [*(dbt_project_dir() / "models").rglob("*"), dbt_project_dir() / "dbt_project.yml"]
     texts = {path.name: path.read_text(encoding="utf-8") for path in paths if path.is_file()}
     assert len(texts) > 100
@@ -100,7 +104,7 @@ def test_no_model_adds_to_what_it_was_before() -> None:
     assert {name: found for name, text in texts.items() if (found := adding.findall(text))} == {}
 
 
-def test_every_mart_has_an_owner_and_every_exposure_too() -> None:
+def test_every_mart_and_every_exposure_has_an_owner() -> None:
     owners = {group["name"]: group["owner"]["name"] for group in declared("groups")}
     marts = [one for one in declared("models") if one["name"][:4] in ("dim_", "fct_", "rpt_")]
     assert {owners[mart["config"]["group"]] for mart in marts} == set(owners.values())
@@ -109,7 +113,7 @@ def test_every_mart_has_an_owner_and_every_exposure_too() -> None:
     assert {one["name"] for one in exposures} >= {"invoices", "usage_reports", "named_questions"}
 
 
-def test_the_exposure_of_questions_names_every_table_that_they_ask() -> None:
+def test_the_exposure_of_queries_names_every_table_that_they_read() -> None:
     folder = Path(__file__).parents[2] / "docs" / "reference" / "queries"
     text = " ".join(path.read_text(encoding="utf-8") for path in folder.glob("*.sql"))
     marts = {one["name"] for one in declared("models")}
@@ -121,7 +125,7 @@ def test_the_exposure_of_questions_names_every_table_that_they_ask() -> None:
     assert named <= asked
 
 
-def test_every_data_test_names_the_invariant_that_it_holds_and_the_page_has_it() -> None:
+def test_every_data_test_names_its_invariant_and_is_on_the_page() -> None:
     page = (PAGE.parents[1] / "explanation" / "invariants.md").read_text(encoding="utf-8")
     described = {one["name"]: one["description"] for one in declared("data_tests")}
     sentences = {path.stem for path in (dbt_project_dir() / "data_tests").glob("*.sql")}

@@ -1,4 +1,4 @@
-"""The models' page as one file: what in it is put in order, and what is filled in.
+"""The models' page as one file: its order and its added values.
 
 Put here: cases that need no dbt. Not here: the page itself (`scenarios/test_thin_line`).
 """
@@ -10,7 +10,7 @@ import json
 from warehouse.model_pages import as_shown
 
 
-def test_what_dbt_met_in_another_order_is_the_same_page_and_columns_keep_theirs() -> None:
+def test_the_page_sorts_nodes_and_keeps_the_order_of_columns() -> None:
     told = '{"nodes": {"b": {"columns": {}}, "a": {}}, "disabled": []}'
     same = '{"nodes": {"a": {}, "b": {"columns": {}}}, "disabled": []}'
     assert as_shown(told, {}) == as_shown(same, {}) == same
@@ -18,8 +18,8 @@ def test_what_dbt_met_in_another_order_is_the_same_page_and_columns_keep_theirs(
     assert as_shown(columns, {}) == columns
 
 
-def test_a_columns_type_by_its_contract_stands_where_the_page_looks() -> None:
-    """dbt's page shows `column.type`, which only a catalogue would have filled."""
+def test_the_type_of_a_column_comes_from_its_contract() -> None:
+    """dbt's page shows `column.type`, which only a catalogue fills."""
     columns = {"seconds": {"data_type": "bigint"}, "free": {"data_type": None}}
     shown = json.loads(as_shown(json.dumps({"nodes": {"a": {"columns": columns}}}), {}))
     assert shown["nodes"]["a"]["columns"]["seconds"]["type"] == "bigint"

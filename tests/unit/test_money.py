@@ -1,6 +1,6 @@
-"""Exact money: text, bounds, the one rounding, prices, apportionment, credits; by pencil.
+"""Exact money: text, limits, the one rounding, prices, apportionment and credits, by hand.
 
-Put here: what `domain.money` promises, with sums that a person can repeat.
+Put here: the behaviour of `domain.money`, with sums that are easy to repeat.
 Not here: the same over random invoices (`tests/properties/test_properties_money`).
 """
 
@@ -44,7 +44,7 @@ def eur(text: str) -> Money:
         ("-0", 0),
         ("007.50", 7_500_000_000),
         (" 6.04 ", 6_040_000_000),
-        ("0.0090000000000", 9_000_000),  # zeros beyond the ninth decimal say nothing
+        ("0.0090000000000", 9_000_000),  # zeros beyond the ninth decimal are allowed
         ("99999999999999999999999999999.999999999", LARGEST_NANOS),
         ("-99999999999999999999999999999.999999999", -LARGEST_NANOS),
     ],
@@ -88,7 +88,7 @@ def test_amounts_to_pay_are_written_with_both_cents() -> None:
     assert format_nanos(parse_nanos("12.345"), fewest_decimals=2) == "12.345"
 
 
-def test_one_nano_beyond_38_digits_is_refused_and_the_last_one_before_is_kept() -> None:
+def test_amounts_of_38_digits_are_accepted_and_the_next_nano_refused() -> None:
     assert int("9" * 38) == LARGEST_NANOS
     assert LARGEST_NANOS < 2**127
     assert Money(LARGEST_NANOS, EUR).nanos == LARGEST_NANOS
@@ -99,7 +99,7 @@ def test_one_nano_beyond_38_digits_is_refused_and_the_last_one_before_is_kept() 
 
 
 @pytest.mark.parametrize("nanos", [1.0, True, Decimal(1), "1"])
-def test_money_is_made_of_whole_numbers_only(nanos: object) -> None:
+def test_money_consists_of_integers_only(nanos: object) -> None:
     with pytest.raises(TypeError):
         Money(nanos, EUR)  # type: ignore[arg-type]
 
@@ -118,14 +118,14 @@ def test_a_currency_is_three_capital_letters(text: str) -> None:
 @pytest.mark.parametrize(
     ("numerator", "denominator", "expected"),
     [
-        (5, 2, 2),  # halves go to the even neighbour …
+        (5, 2, 2),  # halves are rounded to even …
         (7, 2, 4),
         (-5, 2, -2),
         (-7, 2, -4),
         (1, 2, 0),
         (3, 2, 2),
         (-1, 2, 0),
-        (51, 20, 3),  # … and only exact halves do
+        (51, 20, 3),  # … but only exact halves
         (49, 20, 2),
         (10**60 + 1, 2 * 10**60, 1),  # one part in 10⁶⁰ above the half
         (10**60 - 1, 2 * 10**60, 0),
@@ -143,7 +143,7 @@ def test_a_denominator_is_above_zero(denominator: int) -> None:
         divide_rounding_half_even(1, denominator)
 
 
-def test_prices_by_pencil() -> None:
+def test_prices_equal_hand_calculations() -> None:
     one = Fraction(1)
     assert price_nanos(3600, one, parse_nanos("1.803")) == parse_nanos("1.803")
     # Half an hour of a 3g slice at weight 1/2: 1.803 / 4 = 0.45075
@@ -156,14 +156,14 @@ def test_prices_by_pencil() -> None:
     assert price_nanos(3600, one, 0) == 0
 
 
-def test_a_price_at_exactly_half_a_nano_goes_to_the_even_one() -> None:
+def test_a_price_of_exactly_half_a_nano_is_rounded_to_even() -> None:
     assert price_nanos(1, Fraction(1), 1800) == 0  # 0.5
     assert price_nanos(3, Fraction(1), 1800) == 2  # 1.5
     assert price_nanos(5, Fraction(1), 1800) == 2  # 2.5
 
 
 def test_a_rounded_weight_would_lose_money_and_the_fraction_does_not() -> None:
-    """Seven sevenths of a card for a month cost the card, to the nano."""
+    """Seven sevenths of a card for a month cost as much as the card, to the nano."""
     seconds, rate = 720 * 3600, parse_nanos("1.803")
     assert 7 * price_nanos(seconds, Fraction(1, 7), rate) - price_nanos(
         seconds, Fraction(1), rate
@@ -214,15 +214,15 @@ def test_ten_over_three_equal_parts_goes_to_the_first_key() -> None:
     assert apportion(10, {"c": 1, "a": 1, "b": 1}) == {"c": 3, "a": 4, "b": 3}
 
 
-def test_the_largest_remainders_are_raised() -> None:
-    # Exact shares of 100: 16.67, 33.33, 50; the 0.67 is raised.
+def test_the_largest_remainders_are_rounded_up() -> None:
+    # Exact shares of 100: 16.67, 33.33, 50; the 0.67 is rounded up.
     assert apportion(100, {"a": 1, "b": 2, "c": 3}) == {"a": 17, "b": 33, "c": 50}
     # 1/7, 2/7, 4/7 of 10: 1.43, 2.86, 5.71; the 0.86 and then the 0.71.
     weights = {"a": Fraction(1, 7), "b": Fraction(2, 7), "c": Fraction(4, 7)}
     assert apportion(10, weights) == {"a": 1, "b": 3, "c": 6}
 
 
-def test_the_order_of_arrival_changes_nothing() -> None:
+def test_apportionment_does_not_depend_on_the_order_of_parts() -> None:
     weights = {"pod-b": 3, "pod-a": 3, "pod-c": 3, "pod-d": 1}
     backwards = dict(reversed(weights.items()))
     assert apportion(101, weights) == apportion(101, backwards)
@@ -233,14 +233,14 @@ def test_a_void_is_its_invoice_negated() -> None:
     assert apportion(-10, weights) == {"a": -4, "b": -3, "c": -3}
 
 
-def test_parts_that_weigh_nothing_get_nothing() -> None:
+def test_parts_with_weight_zero_get_nothing() -> None:
     assert apportion(5, {"a": 0, "b": 2, "c": 0}) == {"a": 0, "b": 5, "c": 0}
     assert apportion(0, {"a": 0, "b": 0}) == {"a": 0, "b": 0}
     assert apportion(0, {}) == {}
 
 
 @pytest.mark.parametrize("weights", [{}, {"a": 0}, {"a": 2, "b": -1}])
-def test_an_amount_that_no_part_can_take_is_refused(weights: dict[str, int]) -> None:
+def test_an_amount_without_a_part_to_take_it_is_refused(weights: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="cannot share"):
         apportion(1, weights)
 
@@ -254,21 +254,21 @@ def test_three_thirds_of_a_cent_make_an_invoice_of_one_cent() -> None:
 
 
 def test_the_exact_sum_is_rounded_and_not_the_lines() -> None:
-    """Rounded one by one the lines would add up to 0.00; together they are 0.012."""
+    """Rounded one by one the lines would add up to 0.00; their exact sum is 0.012."""
     lines = {"a": parse_nanos("0.004"), "b": parse_nanos("0.004"), "c": parse_nanos("0.004")}
     invoice = round_lines_to_minor_units(lines, EUR)
     assert invoice.total_nanos == CENT
     assert invoice.lines == {"a": CENT, "b": 0, "c": 0}  # equal remainders: the first key
 
 
-def test_credits_on_an_invoice_add_up_as_well() -> None:
+def test_lines_and_credits_add_up_to_the_total() -> None:
     lines = {"line": parse_nanos("10.006"), "credit": parse_nanos("-2.003")}
     invoice = round_lines_to_minor_units(lines, EUR)
     assert invoice.total_nanos == parse_nanos("8.00")
     assert invoice.lines == {"line": parse_nanos("10"), "credit": parse_nanos("-2")}
 
 
-def test_lines_of_whole_cents_stay_as_they_are() -> None:
+def test_lines_of_whole_cents_are_unchanged() -> None:
     lines = {"a": 7 * CENT, "b": -2 * CENT, "c": 0}
     assert round_lines_to_minor_units(lines, EUR).lines == lines
 

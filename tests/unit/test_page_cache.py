@@ -1,4 +1,6 @@
-"""Files in the user's folder are whole, of the newest versions, and known by their project."""
+"""Cached files in the user's folder are complete, of the newest versions, and separate by
+project.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return page_cache.find_cache_folder(tmp_path / "home")
 
 
-def test_nothing_unfinished_is_left_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_unfinished_file_is_left(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -32,7 +34,7 @@ def test_nothing_unfinished_is_left_behind(cache: Path, monkeypatch: pytest.Monk
     assert [path.name for path in cache.iterdir()] == ["page.html"]
 
 
-def test_a_project_below_a_folder_named_target_is_known_by_its_files(
+def test_a_project_below_a_folder_named_target_is_recognised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project_folder = tmp_path / "target" / "dbt"
@@ -56,7 +58,7 @@ def test_only_the_newest_versions_are_kept(cache: Path) -> None:
     assert {path.stem for path in cache.iterdir()} == {"3", "4", "5", "newest"}
 
 
-def test_without_a_folder_of_the_user_it_is_kept_in_the_home(
+def test_without_a_user_folder_the_cache_is_in_the_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

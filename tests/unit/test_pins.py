@@ -1,7 +1,7 @@
-"""Pins: which exporter's word is taken, as matchers of what is asked.
+"""Pins select the exporter of a metric, as matchers of queries.
 
-Put here: matchers by exporter, and what an attempt asks and remembers with them.
-Not here: config.toml (`test_settings`), or a store with invented series (`test_thanos_faults`).
+Put here: matchers by exporter, and their use in the queries of an attempt.
+Not here: config.toml (`test_settings`), or a store with forged series (`test_thanos_faults`).
 """
 
 from __future__ import annotations
@@ -54,14 +54,12 @@ BY_METRIC = {entry.metric: entry for entry in CATALOGUE}
         ("scrape_samples_scraped", ""),
     ],
 )
-def test_a_pin_holds_the_job_and_the_namespace_where_it_is_the_exporters(
-    metric: str, expected: str
-) -> None:
+def test_a_pin_sets_job_and_namespace_of_its_exporter(metric: str, expected: str) -> None:
     assert BY_METRIC[metric].selected(PINS) == expected
     assert BY_METRIC[metric].selected(Pins()) == BY_METRIC[metric].matchers
 
 
-def test_a_pin_without_a_namespace_holds_the_job_alone() -> None:
+def test_a_pin_without_a_namespace_sets_the_job_alone() -> None:
     for pins in (Pins(devices=("dcgm",)), Pins(devices=("/dcgm",))):
         assert pins.matchers(DEVICES, is_of_pods=False) == 'job="dcgm"'
     mixed = Pins(devices=("a/dcgm", "amd"))
@@ -70,7 +68,7 @@ def test_a_pin_without_a_namespace_holds_the_job_alone() -> None:
     assert pod_monitor.matchers(DEVICES, is_of_pods=False) == 'job="a/dcgm",namespace="a"'
 
 
-def test_every_entry_is_said_by_somebody_who_can_be_pinned_or_decides_nothing() -> None:
+def test_every_entry_but_two_has_an_exporter_that_can_be_pinned() -> None:
     said = {entry.metric: entry.exporter for entry in CATALOGUE}
     assert [metric for metric, who in said.items() if not who] == ["up", "scrape_samples_scraped"]
     assert [metric for metric, who in said.items() if who is SCHEDULER] == [
@@ -81,7 +79,7 @@ def test_every_entry_is_said_by_somebody_who_can_be_pinned_or_decides_nothing() 
     assert rest == {STATE, SCHEDULER}
 
 
-def test_pins_divide_asks_and_leave_nothing_out() -> None:
+def test_pins_divide_queries_and_omit_no_metric() -> None:
     for pins in (Pins(), PINS):
         asks = allocation_queries(pins)
         asked = [metric for ask in asks for metric in ask.metrics]
@@ -94,7 +92,7 @@ def pulled(tmp_path: Path, cluster: ClusterSource, server: Server, after: timede
     return pull_hours(cluster, WINDOW, landing, tmp_path / "runs", clock, server.client())
 
 
-def test_everything_that_is_asked_is_pinned(tmp_path: Path) -> None:
+def test_every_query_is_pinned(tmp_path: Path) -> None:
     server = Server(healthy)
     pinned = replace(CLUSTER, thanos=replace(CLUSTER.thanos, pins=PINS), pod_labels=("team",))
     attempt = pulled(tmp_path, pinned, server, timedelta(hours=1))
@@ -108,8 +106,8 @@ def test_everything_that_is_asked_is_pinned(tmp_path: Path) -> None:
             assert ("job=" in matchers) is not said_by_prometheus, query
 
 
-def test_answers_of_others_are_not_compared_with_those_that_are_pinned(tmp_path: Path) -> None:
-    """Series that a tenant invented are gone on purpose; the honest ones are not less."""
+def test_unpinned_attempts_are_not_compared_with_pinned_ones(tmp_path: Path) -> None:
+    """Series that a tenant forged disappear intentionally, which is not a loss of data."""
     forged = ({**REQUEST[0], "uid": "u9", "job": "mine"}, REQUEST[1])
 
     def answering(form: Form) -> httpx.Response:
