@@ -48,7 +48,7 @@ def cards(levels: Iterable[Level]) -> list[tuple[int, int]]:
 
 
 def test_each_level_is_the_minimum_over_all_layouts_of_that_second() -> None:
-    """Against the simulator's own search; three pods in turn begin and end in one second."""
+    """Compared with the simulator's own search; three pods in turn start and end in one second."""
     changes = [
         (10, "1g.5gb", 4), (20, "3g.20gb", 1), (30, "1g.5gb", 1), (40, "1g.5gb", -5),
         (40, "2g.10gb", 1), (50, "1g.5gb", 8), (60, "3g.20gb", -1),
@@ -70,21 +70,21 @@ def test_each_level_is_the_minimum_over_all_layouts_of_that_second() -> None:
         assert (level.offering_cards, level.is_exact) == (2, True)
 
 
-def test_the_order_in_which_an_engine_hands_over_events_does_not_matter() -> None:
+def test_the_order_of_simultaneous_events_does_not_matter() -> None:
     events = [*OF_A_NODE, (10, "running", "1g.5gb", 1, 8), (20, "running", "1g.5gb", 1, -2)]
     shuffled = random.Random(7).sample(events, len(events))
     assert place_slices(A100, shuffled) == place_slices(A100, events)
     assert cards(place_slices(A100, events)) == [(0, 0), (10, 2), (20, 1)]
 
 
-def test_replicas_of_a_slice_stand_for_one_slice() -> None:
-    """Fifteen of four replicas are four slices 3g, two on each card."""
+def test_replicas_of_a_slice_are_packed_into_slices() -> None:
+    """Fifteen replicas at four per slice are four slices 3g, two on each card."""
     events = [(0, "running", "3g.20gb", 4, 15)]
     assert cards(place_slices(A100, events)) == [(0, 2)]
 
 
-def test_cards_that_are_not_cut_are_counted_beside_those_that_are() -> None:
-    """Three cards by the label, two of them whole: both 3g have to lie on the third."""
+def test_cards_without_mig_are_counted_in_addition() -> None:
+    """Three cards by the label, two of them whole, so both 3g have to be on the third."""
     events = [
         (0, "labelled_cards", "", 1, 3), (0, "offered_cards", "", 1, 2),
         (0, "allocatable_cards", "", 1, 1), (0, "offered", "3g.20gb", 1, 2),
@@ -99,19 +99,19 @@ def test_cards_that_are_not_cut_are_counted_beside_those_that_are() -> None:
 
 
 @pytest.mark.parametrize("count", [SLICE_LIMIT + 1, 2**62])
-def test_a_damaged_count_gets_a_bound_that_says_so(count: int) -> None:
+def test_a_damaged_count_gives_a_bound_marked_as_such(count: int) -> None:
     [level] = place_slices(A100, [(0, "offered", "1g.5gb", 1, count)])
     assert level.offering_cards == -(-SLICE_LIMIT // 7)
     assert not level.is_exact
 
 
 def test_both_engines_get_the_same_levels() -> None:
-    """DuckDB hands over columns of many node classes at once, Spark rows of one."""
+    """DuckDB passes columns of many node classes at once, Spark the rows of one."""
     some = [*OF_A_NODE, (10, "running", "1g.5gb", 1, 8)]
     other = [(0, "running_cards", "", 1, 2)]
     connection = duckdb.connect()
     register(connection)
-    register(connection)  # as another cursor of dbt does
+    register(connection)  # like another cursor of dbt
     connection.execute(
         "create table events (node integer, event_second bigint, quantity varchar, "
         "mig_profile varchar, replica_count bigint, change bigint)"

@@ -1,4 +1,4 @@
-"""The layer in front of web applications: every request that must not reach them, and one that may.
+"""The access layer of web applications: requests that it refuses, and those that it passes on.
 
 Put here: single requests, without a port.
 Not here: a real browser and Dagster's own application (`servers/test_pages_from_elsewhere`).
@@ -20,7 +20,7 @@ MUTATION = {"query": "mutation { launchRun }"}
 
 
 class Application:
-    """Remembers what reached it."""
+    """An application that records the requests that reach it."""
 
     def __init__(self) -> None:
         self.reached: list[str] = []
@@ -87,12 +87,12 @@ def test_a_query_with_a_session_is_answered(world: World) -> None:
     browser = {"Origin": OWN, "Sec-Fetch-Site": "same-origin"}
     assert world.with_session("POST", "/graphql", json=MUTATION, headers=browser).text == "shown"
     assert world.with_session("POST", "/graphql", json=MUTATION).text == "shown"  # a script
-    # Dagster's pages put the name of each query into the address.
+    # Dagster's pages put the name of each query into the URL.
     named = world.with_session("POST", "/graphql?op=RunsQuery", json=MUTATION, headers=browser)
     assert named.text == "shown"
 
 
-def test_a_token_begins_one_session_and_leaves_the_address(world: World) -> None:
+def test_a_token_starts_one_session_and_is_removed_from_the_url(world: World) -> None:
     token = one_time_token(KEY)
     begun = world.send("GET", f"{OWN}/assets/a%20b?view=x&token={token}")
     assert (begun.status_code, begun.headers["location"]) == (303, "/assets/a%20b?view=x")
@@ -103,12 +103,12 @@ def test_a_token_begins_one_session_and_leaves_the_address(world: World) -> None
     session = {"Cookie": cookie.partition(";")[0]}
     assert world.send("GET", f"{OWN}/", headers=session).status_code == 200
     assert world.send("GET", f"{OWN}/?token={token}").status_code == 401
-    again = world.send("GET", f"{OWN}/?token={token}", headers=session)  # loaded once more
+    again = world.send("GET", f"{OWN}/?token={token}", headers=session)  # the page is reloaded
     assert (again.status_code, again.headers["location"]) == (303, "/")
     assert "set-cookie" not in again.headers
 
 
-def test_a_token_leads_to_no_other_site(world: World) -> None:
+def test_a_token_redirects_to_no_other_site(world: World) -> None:
     begun = world.send("GET", f"{OWN}//evil.example/?token={one_time_token(KEY)}")
     assert begun.headers["location"] == "/evil.example/"
 
@@ -124,10 +124,10 @@ def test_a_token_leads_to_no_other_site(world: World) -> None:
         session_cookie(KEY).partition("=")[0] + "=\u00e9.\u00e9",
         session_cookie(KEY).partition("=")[2],
     ],
-    # The keys are new in every process, and pytest-xdist wants the same names in all of them.
+    # The keys differ in every process, but pytest-xdist needs equal IDs in all of them.
     ids=["none", "other_key", "of_a_token", "cut", "unsigned", "not_ascii", "nameless"],
 )
-def test_without_its_session_nothing_is_shown(world: World, cookie: str) -> None:
+def test_without_a_session_nothing_is_shown(world: World, cookie: str) -> None:
     headers = {"Cookie": cookie.encode("latin-1")}
     for path in ("/", "/server_info", "/graphql", "/?token=", "/?token=a.b"):
         assert world.send("GET", OWN + path, headers=headers).status_code == 401
@@ -140,7 +140,7 @@ def test_without_its_session_nothing_is_shown(world: World, cookie: str) -> None
     ["evil.example", "evil.example:3000", "127.0.0.1.evil.example", "localhost.", "10.0.0.1:3000",
      "127.0.0.1@evil.example", "[::2]", "", "localhost:3000:1", "a b", "127.0.0.1:x"],
 )  # fmt: skip
-def test_a_rebound_name_reaches_nothing_even_with_a_session(world: World, host: str) -> None:
+def test_a_rebound_name_is_refused_even_with_a_session(world: World, host: str) -> None:
     answer = world.with_session("GET", "/", headers={"Host": host})
     assert answer.status_code == 421
     assert world.application.reached == []
@@ -155,7 +155,7 @@ def test_two_hosts_or_none_are_refused(world: World) -> None:
 @pytest.mark.parametrize(
     ("listening", "host", "status"),
     [
-        ("127.0.0.1", "localhost:8080", 200),  # behind a tunnel the port is another one
+        ("127.0.0.1", "localhost:8080", 200),  # through a tunnel the port is another one
         ("127.0.0.1", "LOCALHOST", 200),
         ("127.0.0.1", "[::1]:3000", 200),
         ("gpu01.lab", "gpu01.lab:3000", 200),
@@ -167,7 +167,7 @@ def test_two_hosts_or_none_are_refused(world: World) -> None:
         ("0.0.0.0", "evil.example:3000", 421),
     ],
 )
-def test_hosts_are_the_names_that_the_server_listens_on(
+def test_allowed_hosts_are_the_names_that_the_server_listens_on(
     listening: str, host: str, status: int
 ) -> None:
     headers = {"Host": host, "Cookie": session_cookie(KEY)}
@@ -188,7 +188,7 @@ def test_hosts_are_the_names_that_the_server_listens_on(
         {"Origin": OWN, "Sec-Fetch-Site": "cross-site"},
     ],
 )
-def test_pages_of_others_reach_nothing_even_with_a_session(
+def test_requests_of_other_sites_are_refused_even_with_a_session(
     world: World, foreign: dict[str, str]
 ) -> None:
     assert world.with_session("GET", "/", headers=foreign).status_code == 403
@@ -196,7 +196,7 @@ def test_pages_of_others_reach_nothing_even_with_a_session(
     assert posted.status_code == 403
     token = one_time_token(KEY)
     assert world.send("GET", f"{OWN}/?token={token}", headers=foreign).status_code == 403
-    assert world.send("GET", f"{OWN}/?token={token}").status_code == 303  # it was not used up
+    assert world.send("GET", f"{OWN}/?token={token}").status_code == 303  # still unused
     cookie = {"cookie": session_cookie(KEY)}
     answered = world.websocket(**cookie, **{k.lower(): v for k, v in foreign.items()})
     assert answered == ["websocket.close"]
@@ -212,7 +212,7 @@ def test_a_websocket_needs_a_session_and_a_host(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", ["/graphql", "/graphql/", "//graphql"])
-def test_queries_in_the_address_are_refused(world: World, path: str) -> None:
+def test_queries_in_the_url_are_refused(world: World, path: str) -> None:
     for method in ("GET", "HEAD"):
         assert world.with_session(method, path, params=MUTATION).status_code == 405
     assert world.with_session("POST", path, params=MUTATION).status_code == 415
@@ -233,7 +233,7 @@ def test_forms_and_other_simple_requests_are_refused(world: World, content_type:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
-def test_nothing_else_is_written(world: World, method: str) -> None:
+def test_all_other_writes_are_refused(world: World, method: str) -> None:
     for path in (
         "/report_asset_materialization/billing/invoices",
         "/report_asset_check/a",
@@ -245,6 +245,6 @@ def test_nothing_else_is_written(world: World, method: str) -> None:
     assert world.application.reached == []
 
 
-def test_start_and_end_of_the_server_are_passed_on(world: World) -> None:
+def test_startup_and_shutdown_are_passed_on(world: World) -> None:
     asyncio.run(world.access({"type": "lifespan"}, None, None))
     assert world.application.reached == ["lifespan"]

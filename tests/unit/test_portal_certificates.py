@@ -1,4 +1,4 @@
-"""A renewed certificate is used without a restart; one that does not fit is not."""
+"""A renewed certificate is used without a restart; one with a wrong key is not."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from portal.certificates import CertificateFiles
 from tests.certificates import Authority
 
-pytestmark = pytest.mark.deep  # openssl makes the certificates
+pytestmark = pytest.mark.deep  # openssl creates the certificates
 
 
 def served(context: ssl.SSLContext, authority: Path) -> bytes:
-    """The certificate that a client is shown, without any socket."""
+    """The certificate that a client gets, without a socket."""
     client_in, client_out, server_in, server_out = (ssl.MemoryBIO() for _ in range(4))
     trusting = ssl.create_default_context(cafile=str(authority))
     trusting.check_hostname = False
@@ -55,7 +55,7 @@ def test_a_renewed_certificate_is_served_and_a_wrong_key_is_not(tmp_path: Path) 
     assert files.renew(context)
     second = served(context, authority.ca_file)
     assert second != first
-    shutil.copy(authority.issue("third", folder=tmp_path)[0], certificate)  # its key comes later
+    shutil.copy(authority.issue("third", folder=tmp_path)[0], certificate)  # its key follows later
     assert second_key.read_bytes() == key.read_bytes()
     assert not files.renew(context)
     assert served(context, authority.ca_file) == second

@@ -1,6 +1,6 @@
-"""Several clusters review the callers of the portal, and each decides about its own rows.
+"""Several clusters review the callers of the portal, and each one decides about its own rows.
 
-Put here: which rows and totals such a caller sees, on API servers in memory.
+Put here: the rows and totals that such a caller gets, with API servers in memory.
 Not here: a real kube-apiserver (`servers/test_portal_reviews`).
 """
 
@@ -35,9 +35,9 @@ TOKEN = {"Authorization": "Bearer the-token"}
 
 @dataclass
 class ApiServer:
-    """The reviews of an API server: who knows the token, and what its user may see."""
+    """The reviews of an API server: known tokens, and the namespaces that their users may read."""
 
-    namespaces: set[str] = field(default_factory=set)  # "" stands for all namespaces
+    namespaces: set[str] = field(default_factory=set)  # "" means all namespaces
     knows: bool = True
     status: int = 201
     tokens: list[str] = field(default_factory=list)
@@ -93,10 +93,10 @@ def summary(portal: Portal) -> dict[str, Any]:
     return dict(row)
 
 
-def test_totals_are_of_the_clusters_that_allow_the_caller_and_name_the_others(
+def test_totals_are_of_the_allowing_clusters_and_name_the_others(
     tmp_path: Path,
 ) -> None:
-    """One pod × 3 hours × 2 USD in each cluster; the third hour of c1 is not complete."""
+    """One pod × 3 hours × 2 USD in each cluster; the third hour of c1 is incomplete."""
     both = portal_reviewed_by(tmp_path / "both", {"c1": ApiServer({OWN}), "c2": ApiServer({OWN})})
     whole = summary(both)
     assert (whole["cost"], whole["burn_rate_per_hour"], whole["left_out_clusters"]) == (
@@ -141,7 +141,7 @@ def test_responses_of_two_callers_have_two_etags(tmp_path: Path) -> None:
         ({"c1": ApiServer({OWN}), "c2": ApiServer({OWN}, knows=False)}, 200),
     ],
 )
-def test_a_server_that_fails_or_refuses_shows_nothing_of_its_cluster(
+def test_a_failing_or_refusing_server_hides_the_rows_of_its_cluster(
     tmp_path: Path, servers: dict[str, ApiServer], status: int
 ) -> None:
     portal = portal_reviewed_by(tmp_path, servers)

@@ -1,4 +1,4 @@
-"""The page about the health of GPUs: numbers by pencil, and who may see it."""
+"""The page about the health of GPUs: numbers calculated by hand, and access to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_provider_sees_problems_tenants_and_proposed_credits(portal: Portal)
 
 
 @pytest.mark.parametrize("who", [OWN, "programme"])
-def test_nobody_else_sees_it(portal: Portal, who: str) -> None:
+def test_other_callers_do_not_see_it(portal: Portal, who: str) -> None:
     assert portal.get(PAGE, who).status_code in (403, 404)
 
 

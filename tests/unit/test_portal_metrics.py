@@ -1,4 +1,4 @@
-"""The metrics of the portal, from the snapshots that its pages are tested with."""
+"""The metrics of the portal, from the same snapshots as the tests of its pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Samples = dict[tuple[str, ...], float]
 
 
 def metrics(home: Home, after: timedelta = timedelta(0)) -> Samples:
-    """Name and label values → value; read back as Prometheus reads them."""
+    """Name and label values → value, parsed as in Prometheus."""
     clock = StoppedClock(NOW + after)
     collector = LedgerCollector(Snapshots(home.snapshots), clock, {"c1": 30})
     text = generate_latest(registry_of(collector)).decode()
@@ -39,7 +39,7 @@ def metrics(home: Home, after: timedelta = timedelta(0)) -> Samples:
     return found
 
 
-def test_money_and_budgets_are_those_of_the_pages(home: Home) -> None:
+def test_money_and_budgets_equal_those_of_the_pages(home: Home) -> None:
     """12 of 20 USD were spent, 2 devices at 2 USD an hour in the last hour."""
     found = metrics(home)
     month = ("2026-10", "USD")
@@ -69,7 +69,7 @@ def test_gaps_are_counted_until_now(home: Home) -> None:
     assert found["snapshot_readable",] == 1
 
 
-def test_hours_after_the_counted_ones_become_due(home: Home) -> None:
+def test_hours_after_the_last_refresh_become_due(home: Home) -> None:
     before, after = metrics(home), metrics(home, timedelta(hours=3))
     due = [name for name in before if name[0] == "due_hours"]
     assert due

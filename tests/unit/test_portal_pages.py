@@ -1,4 +1,4 @@
-"""The portal's pages and API: numbers by pencil, who sees what, and refusals.
+"""The portal's pages and API: numbers calculated by hand, access, and refusals.
 
 Put here: single requests, without a port.
 Not here: snapshots (`test_snapshots`), a browser (`servers/test_portal_in_a_browser`), fuzzed
@@ -39,8 +39,8 @@ def page_paths() -> list[str]:
     return [*pages, *(f"{api.ROOT}{table.path.format(**names)}" for table in api.TABLES)]
 
 
-def test_the_summary_is_what_a_pencil_says(portal: Portal) -> None:
-    """2 pods × 3 hours × 2 USD; the third hour is not complete; 741 hours are left at 4 USD."""
+def test_the_summary_equals_a_hand_calculation(portal: Portal) -> None:
+    """2 pods × 3 hours × 2 USD; the third hour is incomplete; 741 hours are left at 4 USD."""
     [row] = portal.get(SUMMARY).json()["rows"]
     assert {
         name: row[name]
@@ -65,7 +65,7 @@ def test_the_summary_is_what_a_pencil_says(portal: Portal) -> None:
     assert (row["amounts"], row["incomplete_hours"]) == ("estimated", 2)
 
 
-def test_a_closed_month_has_nothing_in_flight(tmp_path: Path) -> None:
+def test_a_closed_month_has_no_estimated_usage(tmp_path: Path) -> None:
     portal = portal_at(tmp_path, amounts="final")
     [row] = portal.get(SUMMARY).json()["rows"]
     assert (row["settled"], row["in_flight"], row["cost"]) == ("12.00", "0.00", "12.00")
@@ -83,7 +83,7 @@ def test_the_page_has_the_numbers_of_the_api(portal: Portal) -> None:
     for shown in ("12.00 USD", "8.00 USD", "4.00 USD", "2,964.00 USD", "1,200.00 USD", "10.0 %"):
         assert shown in text, shown
     assert "1800 of 3600 s were watched" in text
-    assert "03:00 UTC" in text  # until when it was counted
+    assert "03:00 UTC" in text  # the end of the counted time
     assert "INV-000001.pdf" in text
     assert OTHER not in text
 
@@ -101,7 +101,7 @@ def test_rows_of_each_grouping_add_up_to_the_cost(portal: Portal) -> None:
     assert (row["cost"], row["device_hours"]) == ("1.00111111", "0.50")
 
 
-def test_idle_since_the_hour_after_the_last_use(portal: Portal) -> None:
+def test_a_workload_is_idle_since_the_hour_after_its_last_use(portal: Portal) -> None:
     rows = portal.get(f"/api/v1/tenants/{OWN}/pods").json()["rows"]
     assert {row["pod_uid"]: row["idle_since"] for row in rows} == {
         "a": None,
@@ -120,7 +120,7 @@ def test_the_provider_sees_steps_capacity_and_every_tenant(portal: Portal) -> No
 
 
 def test_differences_between_the_sources_are_rows_of_the_provider(portal: Portal) -> None:
-    """One hour of pod `b` is in the journal, and no sample shows it."""
+    """One hour of pod `b` is in the journal, but in no sample."""
     [row] = portal.get("/api/v1/fleet/differences", "provider").json()["rows"]
     assert (row["tenant"], row["method"], row["reason"], row["pods"]) == (
         OWN,
@@ -140,7 +140,7 @@ def test_the_inventory_names_each_card_and_its_holder(portal: Portal) -> None:
         "GPU-free": "",
     }
     rows = portal.get("/api/v1/fleet/inventory?at=2026-10-01T03", "programme").json()["rows"]
-    assert rows == []  # each was seen for the last time at three
+    assert rows == []  # the last sample of each is at three
     [capacity] = portal.get("/api/v1/fleet/inventory/capacity", "programme").json()["rows"]
     assert (capacity["device_capacity"], capacity["device_allocated"]) == (8, 3)
     [cards] = portal.get("/api/v1/fleet/inventory/cards", "programme").json()["rows"]
@@ -157,8 +157,8 @@ def test_the_programme_owner_sees_an_hour_and_its_pods(portal: Portal) -> None:
     assert (again.content, again.headers["etag"]) == (month.content, month.headers["etag"])
 
 
-def test_what_is_foreign_and_what_is_not_there_have_the_same_404(portal: Portal) -> None:
-    """Byte for byte, headers included."""
+def test_foreign_and_missing_paths_have_the_same_404(portal: Portal) -> None:
+    """The responses are compared byte by byte, including headers."""
     for form in ("/tenants/{}", "/tenants/{}/charts/cost.svg", "/tenants/{}/workload"):
         found = [
             portal.get(path)
@@ -180,7 +180,7 @@ def test_a_document_of_another_tenant_is_not_found_under_the_own_name(portal: Po
     assert portal.get(f"/tenants/{OWN}/documents/INV-000001/..%2F{FILE}").status_code == 404
 
 
-def test_a_file_that_is_not_as_it_was_issued_is_not_sent(tmp_path: Path) -> None:
+def test_a_file_that_differs_from_its_issue_is_not_sent(tmp_path: Path) -> None:
     portal = portal_at(tmp_path)
     path = portal.home.documents / "2026-10" / "tenants" / OWN / "INV-000001.pdf"
     path.write_bytes(b"another")
@@ -188,7 +188,7 @@ def test_a_file_that_is_not_as_it_was_issued_is_not_sent(tmp_path: Path) -> None
     assert (found.status_code, b"another" in found.content) == (503, False)
 
 
-def test_a_tenant_sees_nothing_of_the_fleet_and_a_programme_owner_no_tenant(
+def test_a_tenant_sees_no_fleet_and_a_programme_owner_no_tenant(
     portal: Portal,
 ) -> None:
     for table in api.TABLES:
@@ -220,7 +220,7 @@ def test_a_tenant_sees_nothing_of_the_fleet_and_a_programme_owner_no_tenant(
         f"period={'9' * 600}",
     ],
 )
-def test_a_parameter_that_is_not_valid_is_refused(portal: Portal, query: str) -> None:
+def test_an_invalid_parameter_is_refused(portal: Portal, query: str) -> None:
     found = portal.get(f"/api/v1/tenants/{OWN}/usage?{query}")
     assert (found.status_code, list(found.json())) == (400, ["code", "error", "remedy"])
 
@@ -248,7 +248,7 @@ def test_each_refusal_of_the_api_has_its_code_and_a_remedy(
     assert found.headers["content-type"] == "application/json"
 
 
-def test_without_a_snapshot_the_reason_is_said_and_nothing_is_empty(tmp_path: Path) -> None:
+def test_without_a_snapshot_the_reason_is_shown_and_no_table_is_empty(tmp_path: Path) -> None:
     portal = portal_at(tmp_path)
     for path in portal.home.snapshots.iterdir():
         path.unlink()
@@ -260,7 +260,7 @@ def test_without_a_snapshot_the_reason_is_said_and_nothing_is_empty(tmp_path: Pa
     assert portal.get("/healthz", "").status_code == 503
 
 
-def test_a_login_begins_a_session_that_ends_with_its_token(tmp_path: Path) -> None:
+def test_a_login_starts_a_session_that_ends_with_its_token(tmp_path: Path) -> None:
     portal = portal_at(tmp_path)
     assert portal.get(f"/tenants/{OWN}", "").headers["location"] == "/login"
     begun = portal.client.post("/login", data={"token": portal.tokens[OWN]}, headers=LOGIN)
@@ -280,7 +280,7 @@ def test_a_login_begins_a_session_that_ends_with_its_token(tmp_path: Path) -> No
     assert portal.get(f"/tenants/{OWN}", "", headers=cookie).status_code == 303
 
 
-def test_a_link_with_a_token_begins_a_session_unless_another_site_leads_there(
+def test_a_link_with_a_token_starts_a_session_unless_from_another_site(
     portal: Portal,
 ) -> None:
     link = f"/login?token={portal.tokens[OWN]}"
@@ -298,7 +298,7 @@ def test_a_link_with_a_token_begins_a_session_unless_another_site_leads_there(
     "body",
     ["token=glp_000000000000_" + "A" * 43, "token=", "token=a&token=b", "other=1", "x" * 9000],
 )
-def test_a_login_without_a_valid_token_begins_nothing(portal: Portal, body: str) -> None:
+def test_a_login_without_a_valid_token_starts_no_session(portal: Portal, body: str) -> None:
     found = portal.client.post("/login", content=body.encode(), headers=LOGIN)
     assert found.status_code in (400, 401)
     assert "set-cookie" not in found.headers
@@ -314,7 +314,7 @@ def test_a_login_without_a_valid_token_begins_nothing(portal: Portal, body: str)
         ({"X-Forwarded-User": OTHER, "X-Forwarded-Host": "evil.example"}, 200),
     ],
 )
-def test_requests_from_elsewhere_are_refused(
+def test_requests_of_other_sites_are_refused(
     portal: Portal, headers: dict[str, str], status: int
 ) -> None:
     assert portal.get(f"/tenants/{OWN}", headers=headers).status_code == status
@@ -322,7 +322,7 @@ def test_requests_from_elsewhere_are_refused(
     assert forwarded.status_code == 404
 
 
-def test_a_link_of_another_site_leads_to_a_page(portal: Portal) -> None:
+def test_a_link_of_another_site_opens_a_page(portal: Portal) -> None:
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     headers = link | {"Sec-Fetch-Dest": "document"}
     assert portal.get(f"/tenants/{OWN}", headers=headers).status_code == 200
@@ -330,7 +330,7 @@ def test_a_link_of_another_site_leads_to_a_page(portal: Portal) -> None:
     assert begun.status_code == 403
 
 
-def test_no_method_but_reading_and_the_login_is_allowed(portal: Portal) -> None:
+def test_only_reading_and_login_methods_are_allowed(portal: Portal) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         found = portal.client.request(
             method, SUMMARY, headers={"Authorization": f"Bearer {portal.tokens[OWN]}"}
@@ -339,7 +339,7 @@ def test_no_method_but_reading_and_the_login_is_allowed(portal: Portal) -> None:
     assert portal.get("/" + "a" * 5000).status_code == 414
 
 
-def test_every_response_has_the_strict_headers_and_no_page_an_inline_style(
+def test_responses_have_strict_headers_and_pages_no_inline_style(
     portal: Portal,
 ) -> None:
     for path in [*page_paths(), "/login", "/nowhere"]:
@@ -390,7 +390,7 @@ def test_charts_are_images_with_the_classes_of_the_table(portal: Portal) -> None
     assert chart.headers["content-type"] == "image/svg+xml"
     assert "H100-80GB" in chart.text
     cost = portal.get(f"/tenants/{OWN}/charts/cost.svg").text
-    # The scale ends at 2,500: the next round number above the highest forecast, 2,400.
+    # The scale ends at 2,500, the next round number above the highest forecast, 2,400.
     assert re.findall(r">([\d,]+)</text>", cost)[:6] == [
         "0",
         "500",
@@ -401,7 +401,7 @@ def test_charts_are_images_with_the_classes_of_the_table(portal: Portal) -> None
     ]
 
 
-def test_responses_are_what_the_openapi_document_says(portal: Portal) -> None:
+def test_responses_match_the_openapi_document(portal: Portal) -> None:
     document = portal.get("/api/v1/openapi.json").json()
     assert len(document["paths"]) == len(api.TABLES)
     for path, operations in document["paths"].items():
@@ -427,7 +427,7 @@ def test_csv_and_json_have_the_same_rows(portal: Portal) -> None:
         )
 
 
-def test_rows_come_in_pages_and_unchanged_ones_once(portal: Portal) -> None:
+def test_rows_are_paged_and_unchanged_responses_are_304(portal: Portal) -> None:
     path = f"/api/v1/tenants/{OWN}/usage?by=hour"
     first = portal.get(f"{path}&limit=2").json()
     rest = portal.get(f"{path}&limit=2&offset={first['next_offset']}").json()
@@ -452,7 +452,7 @@ def test_the_access_log_names_callers_and_no_token(
     assert not any(token.split("_", 2)[2] in caplog.text for token in portal.tokens.values())
 
 
-def test_a_caller_may_send_so_many_requests() -> None:
+def test_requests_of_a_caller_are_limited() -> None:
     seconds = [0.0]
     limits = Limits(lambda: seconds[0])
 
@@ -470,7 +470,7 @@ def test_a_caller_may_send_so_many_requests() -> None:
         pass
 
 
-def test_budgets_and_the_state_of_each_step_are_shown_and_served(portal: Portal) -> None:
+def test_budgets_and_the_state_of_each_step_are_on_page_and_api(portal: Portal) -> None:
     page = portal.get(f"/tenants/{OWN}").text
     assert "actual 50 %" in page
     assert "20.00 USD" in page
@@ -483,7 +483,7 @@ def test_budgets_and_the_state_of_each_step_are_shown_and_served(portal: Portal)
     assert [one["tenant"] for one in rows] == [OTHER, OWN]
 
 
-def test_stops_and_their_savings_are_shown_to_their_tenant(tmp_path: Path) -> None:
+def test_stops_and_their_savings_are_visible_to_their_tenant(tmp_path: Path) -> None:
     """2 devices of 3.60 USD an hour: one hour until the restore, four until now."""
     portal = portal_at(tmp_path)
     own = portal.get(f"/tenants/{OWN}/returned").text
@@ -497,7 +497,7 @@ def test_stops_and_their_savings_are_shown_to_their_tenant(tmp_path: Path) -> No
 
 
 def test_a_login_proxy_passes_the_token_of_a_person(tmp_path: Path) -> None:
-    """Only where a proxy logs people in, and only if there is no Authorization beside it."""
+    """Only if a login proxy is configured, and only without an Authorization header."""
     portal = portal_at(tmp_path, authority=TokenFile(tmp_path / FILE))
     passed = {"X-Forwarded-Access-Token": portal.tokens[OWN]}
     assert portal.get(f"/tenants/{OWN}", caller="", headers=passed).status_code == 200

@@ -1,4 +1,4 @@
-"""Instants, ranges, look-back and the four functions, on samples written out by hand."""
+"""Instants, ranges, look-back and the four functions, on samples written by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Handful:
 
 
 def _series(samples: dict[int, float], *stale: int, **labels: str) -> RawSeries:
-    """Samples and markers by seconds."""
+    """Samples and staleness markers, in seconds."""
     made = RawSeries.of({"__name__": "m", **labels}, {at * 1000: v for at, v in samples.items()})
     return RawSeries(made.label_set, made.pieces, tuple(at * 1000 for at in stale))
 
@@ -45,14 +45,14 @@ def test_an_instant_takes_the_newest_sample_of_the_last_five_minutes() -> None:
     assert _at("m", 359, TWO, series) == [3]
 
 
-def test_a_sample_exactly_as_old_as_the_look_back_counts_in_2_and_not_in_3() -> None:
+def test_a_sample_as_old_as_the_look_back_counts_only_in_version_2() -> None:
     series = _series({60: 3})
     assert _at("m", 360, TWO, series) == [3]
     assert _at("m", 360, THREE, series) == []
     assert _at("m", 359.999, THREE, series) == [3]
 
 
-def test_a_staleness_marker_ends_a_series_at_once_until_a_newer_sample() -> None:
+def test_a_staleness_marker_ends_a_series_until_a_newer_sample() -> None:
     series = _series({0: 1, 30: 2, 120: 4}, 60)
     assert _at("m", 59, TWO, series) == [2]
     assert _at("m", 60, TWO, series) == []
@@ -60,7 +60,7 @@ def test_a_staleness_marker_ends_a_series_at_once_until_a_newer_sample() -> None
     assert _at("m", 120, TWO, series) == [4]
 
 
-def test_a_range_is_closed_in_2_and_left_open_in_3() -> None:
+def test_a_range_is_closed_in_version_2_and_left_open_in_version_3() -> None:
     source = Handful(_series({0: 1, 30: 2, 60: 3}))
     selector = parse_query("m[1m]")
     assert isinstance(selector, Selector)
@@ -74,7 +74,7 @@ def test_an_hour_of_half_minutes_has_121_samples_in_2_and_120_in_3() -> None:
     assert _at("count_over_time(m[1h])", 7200, THREE, series) == [120]
 
 
-def test_an_offset_of_a_millisecond_makes_both_mean_the_half_open_hour() -> None:
+def test_an_offset_of_a_millisecond_gives_the_half_open_hour_in_both() -> None:
     series = _series({second: second for second in range(0, 7201, 30)})
     for dialect in (TWO, THREE):
         assert _at("count_over_time(m[1h] offset 1ms)", 7200, dialect, series) == [120]
@@ -94,7 +94,7 @@ def test_the_functions_on_a_few_numbers(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", [TWO, THREE])
-def test_nan_loses_against_any_number_and_poisons_the_mean(dialect: Dialect) -> None:
+def test_nan_is_below_any_number_and_makes_the_mean_nan(dialect: Dialect) -> None:
     series = _series({10: nan, 20: 2, 30: 1})
     assert _at("max_over_time(m[1m])", 60, dialect, series) == [2]
     assert _at("min_over_time(m[1m])", 60, dialect, series) == [1]
@@ -115,19 +115,19 @@ def test_the_mean_of_huge_numbers_does_not_overflow(dialect: Dialect) -> None:
     ]
 
 
-def test_several_metrics_in_one_function_are_refused_as_the_real_ones_do() -> None:
+def test_several_metrics_in_one_function_are_refused_as_in_prometheus() -> None:
     one = RawSeries.of({"__name__": "a", "pod": "p"}, {1000: 1})
     other = RawSeries.of({"__name__": "b", "pod": "p"}, {1000: 2})
     with pytest.raises(Refused) as refused:
         _at('avg_over_time({__name__=~"a|b"}[1m])', 30, TWO, one, other)
     assert refused.value.message == "vector cannot contain metrics with the same labelset"
     assert refused.value.http_status == 422
-    # Different labels do not meet, so the same query is answered.
+    # With different labels there is no conflict, so the same query succeeds.
     apart = RawSeries.of({"__name__": "b", "pod": "q"}, {1000: 2})
     assert _at('avg_over_time({__name__=~"a|b"}[1m])', 30, TWO, one, apart) == [1, 2]
 
 
-def test_steps_without_a_value_are_left_out() -> None:
+def test_steps_without_a_value_are_omitted() -> None:
     series = _series({0: 1, 900: 2})
     points = evaluate_steps(Handful(series), parse_query("m"), range(0, 1_200_001, 300_000), THREE)
     assert points[0].times_ms == [0, 900_000]

@@ -59,7 +59,7 @@ DOWN = Matcher("__name__", "=", "down")
         ),
     ],
 )
-def test_what_is_spoken_is_understood(query: str, meant: object) -> None:
+def test_supported_queries_are_parsed(query: str, meant: object) -> None:
     assert parse_query(query) == meant
 
 
@@ -91,7 +91,7 @@ def test_what_is_spoken_is_understood(query: str, meant: object) -> None:
         'label_join(up,"job","x")',
     ],
 )
-def test_the_rest_of_promql_is_refused_by_a_sentence_that_says_what_is_spoken(query: str) -> None:
+def test_other_promql_is_refused_with_the_supported_syntax(query: str) -> None:
     with pytest.raises(ParseError) as refused:
         parse_query(query)
     assert SPOKEN in str(refused.value)
@@ -126,7 +126,7 @@ def test_the_rest_of_promql_is_refused_by_a_sentence_that_says_what_is_spoken(qu
         ("\nup{?}", "2:4: parse error: unexpected character"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(query: str, words: str) -> None:
+def test_a_syntax_error_is_named_with_its_position(query: str, words: str) -> None:
     with pytest.raises(ParseError) as refused:
         parse_query(query)
     assert words in str(refused.value)

@@ -22,7 +22,7 @@ from fake_gpu.prometheus.matchers import BadPattern, Matcher, all_match
         (Matcher("a", "!~", "x.*"), "y", True),
         (Matcher("a", "!~", "x.*"), "x", False),
         (Matcher("a", "=~", "a$"), "a\n", False),
-        (Matcher("a", "=~", "a$\n"), "a\n", False),  # $ is the very end, and nothing is behind it
+        (Matcher("a", "=~", "a$\n"), "a\n", False),  # $ is the very end of the text
         (Matcher("a", "=~", "[]a]b"), "]b", True),
         (Matcher("a", "=~", "[[]"), "[", True),
         (Matcher("a", "=~", r"\d+"), "٣", False),  # digits are ASCII
@@ -31,7 +31,7 @@ from fake_gpu.prometheus.matchers import BadPattern, Matcher, all_match
         (Matcher("resource", "!~", "cpu|memory|hugepages[-_].+"), "hugepages_2Mi", False),
     ],
 )
-def test_a_matcher_says_yes_or_no(matcher: Matcher, value: str, matches: bool) -> None:
+def test_a_matcher_matches_or_does_not(matcher: Matcher, value: str, matches: bool) -> None:
     assert matcher.matches(value) is matches
 
 
@@ -44,6 +44,6 @@ def test_an_absent_label_is_empty() -> None:
     "pattern",
     ["(", "*", "a**", "(?=a)", "(?<!a)b", r"(a)\1", "a++", r"\pN", "[[:alpha:]]", "a\\"],
 )
-def test_what_re2_does_not_have_is_refused(pattern: str) -> None:
+def test_patterns_that_re2_lacks_are_refused(pattern: str) -> None:
     with pytest.raises(BadPattern):
         Matcher("a", "=~", pattern)

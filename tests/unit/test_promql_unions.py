@@ -1,4 +1,4 @@
-"""Labels put on series, and unions, on points written out by hand and by brute force."""
+"""Functions on labels, and unions, on samples written by hand and compared with brute force."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def told(vector: list[Points]) -> Told:
     ]
 
 
-def test_a_label_is_put_on_replaced_and_taken_away() -> None:
+def test_a_label_is_added_replaced_and_removed() -> None:
     vector = [points({1: 5.0}, pod="p"), points({1: 6.0}, pod="q", metric="old")]
     assert told(labelled(vector, "metric", "m", any_name=False)) == [
         ({"metric": "m", "pod": "p"}, {1: 5.0}),
@@ -35,7 +35,7 @@ def test_a_label_is_put_on_replaced_and_taken_away() -> None:
     ]
 
 
-def test_series_that_become_one_are_refused_where_they_meet_and_by_3_anyway() -> None:
+def test_series_that_become_equal_are_refused_if_they_overlap() -> None:
     apart = [points({1: 5.0}, pod="p"), points({2: 6.0}, pod="q")]
     assert told(labelled(apart, "pod", "x", any_name=False)) == [({"pod": "x"}, {1: 5.0, 2: 6.0})]
     together = [points({1: 5.0, 2: 4.0}, pod="p"), points({2: 6.0}, pod="q")]
@@ -45,7 +45,7 @@ def test_series_that_become_one_are_refused_where_they_meet_and_by_3_anyway() ->
         assert refused.value.http_status == 422
 
 
-def test_a_name_that_2_takes_for_none_is_a_name_to_3_unless_it_is_empty() -> None:
+def test_an_invalid_name_of_version_2_is_valid_in_3_unless_empty() -> None:
     vector = [points({1: 5.0}, pod="p")]
     assert told(labelled(vector, "a-b", "x", any_name=True)) == [({"a-b": "x", "pod": "p"}, {1: 5})]
     for label, any_name in (("a-b", False), ("", False), ("", True)):
@@ -53,7 +53,7 @@ def test_a_name_that_2_takes_for_none_is_a_name_to_3_unless_it_is_empty() -> Non
             labelled(vector, label, "x", any_name=any_name)
 
 
-def test_of_equal_labels_the_first_vector_counts_step_by_step_whatever_their_names_are() -> None:
+def test_of_equal_labels_the_first_vector_counts_at_each_step() -> None:
     first = [points({1: 1.0, 3: 1.0}, __name__="a", pod="p")]
     second = [points({1: 2.0, 2: 2.0}, __name__="b", pod="p"), points({1: 7.0}, pod="q")]
     third = [points({2: 3.0, 4: 3.0}, __name__="b", pod="p")]
@@ -64,7 +64,7 @@ def test_of_equal_labels_the_first_vector_counts_step_by_step_whatever_their_nam
     ]
 
 
-def test_a_range_query_answers_in_the_order_of_labels() -> None:
+def test_a_range_query_responds_in_the_order_of_labels() -> None:
     found = in_order(united([[points({1: 1.0}, pod="q")], [points({1: 2.0}, pod="p")]]))
     assert [labels["pod"] for labels, _ in told(found)] == ["p", "q"]
 
@@ -74,12 +74,12 @@ SERIES = st.tuples(LABELS, st.dictionaries(st.integers(1, 4), st.integers(1, 9).
 
 
 def _one_vector(series: Told) -> Told:
-    """As the evaluator makes one: labels once, at least one value."""
+    """A vector like the evaluator's: unique labels, at least one value."""
     return list({tuple(sorted(labels.items())): (labels, v) for labels, v in series if v}.values())
 
 
 @given(st.lists(st.lists(SERIES, max_size=4).map(_one_vector), max_size=4))
-def test_a_union_is_what_its_definition_says_at_every_step(vectors: list[Told]) -> None:
+def test_a_union_equals_its_definition_at_every_step(vectors: list[Told]) -> None:
     expected: dict[tuple[tuple[str, str], ...], dict[int, float]] = {}
     for step in range(1, 5):
         seen: set[frozenset[tuple[str, str]]] = set()

@@ -40,7 +40,7 @@ def evidence_of(samples: Samples) -> Evidence:
 
 
 class WithoutHttp:
-    """The same series without a server, for a million decisions."""
+    """The same series without a server, fast enough for a million decisions."""
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
@@ -115,14 +115,14 @@ def test_one_busy_replica_of_two_keeps_the_workload() -> None:
     assert decide(replicas, LONG_AGO, evidence, THRESHOLDS).verdict is Verdict.BUSY
 
 
-def test_an_idle_mig_instance_beside_a_busy_one_of_the_same_pod_is_kept() -> None:
+def test_a_pod_with_an_idle_and_a_busy_mig_instance_is_kept() -> None:
     idle, busy = device(0, instance="7"), device(0, 0.5, instance="8")
     assert decided(idle, busy).verdict is Verdict.BUSY
     assert decided(idle, device(0, instance="8")).verdict is Verdict.IDLE
 
 
 def test_utilisation_of_a_mig_instance_is_no_evidence() -> None:
-    """Old exporters report 0 for it, whatever the instance does."""
+    """Old exporters report 0 for it while the instance is busy."""
     only = device(0, instance="7")
     samples = samples_of([only])
     engine = samples.series.pop("DCGM_FI_PROF_GR_ENGINE_ACTIVE")
@@ -141,7 +141,7 @@ def test_utilisation_of_a_mig_instance_is_no_evidence() -> None:
         ({"count": 2}, Verdict.UNKNOWN),
     ],
 )
-def test_the_state_of_a_replica_counts(changes: dict[str, Any], verdict: Verdict) -> None:
+def test_the_state_of_every_replica_is_checked(changes: dict[str, Any], verdict: Verdict) -> None:
     evidence = evidence_of(samples_of([device(0)]))
     replicas = [replica("pod-0", **({"count": 1} | changes))]
     assert decide(replicas, LONG_AGO, evidence, THRESHOLDS).verdict is verdict
@@ -195,7 +195,9 @@ def test_a_response_with_a_warning_is_no_evidence() -> None:
 
 
 def check_random_workloads(count: int, seed: str, first: int = 0) -> Iterator[Case]:
-    """No busy workload is idle, and every idle one with whole evidence is found."""
+    """Check that no busy workload is idle, and that every idle one with complete evidence
+    is found.
+    """
     for number in range(first, first + count):
         chance = random.Random(f"{seed}/{number}")
         devices = random_devices(chance)
@@ -221,7 +223,7 @@ def check_random_workloads(count: int, seed: str, first: int = 0) -> Iterator[Ca
         )
 
 
-def test_no_busy_workload_is_ever_idle_whatever_the_samples_lack() -> None:
+def test_no_busy_workload_is_ever_idle_with_missing_samples() -> None:
     found = list(check_random_workloads(400, "always"))
     assert {fault for case in found for fault in case.faults} == {f.__name__ for f in FAULTS}
     assert set(WORDS) == {NONE, *(fault.__name__ for fault in FAULTS)}
@@ -232,7 +234,7 @@ def test_no_busy_workload_is_ever_idle_whatever_the_samples_lack() -> None:
 
 @pytest.mark.explore
 def test_a_million_random_workloads() -> None:
-    """With GPU_LEDGER_WRITE_SIMULATION the page of them is written."""
+    """With GPU_LEDGER_WRITE_SIMULATION it also writes their page."""
     count = int(os.environ.get("N", "1000")) * 1000
     seed = os.environ.get("SEED", "explore")
     parts = [(part, seed, first) for first, part in _parts(count)]
@@ -253,8 +255,8 @@ def _cases(part: tuple[int, str, int]) -> list[Case]:
     return list(check_random_workloads(*part))
 
 
-def test_the_random_test_notices_a_rule_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the rule about gaps a busy workload passes for idle."""
+def test_the_random_test_notices_a_missing_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the rule about gaps, a busy workload is decided to be idle."""
     monkeypatch.setattr("idle_pruner.decision._incomplete", lambda reading, evidence: "")
     monkeypatch.setattr("tests.unit.test_prune_decision.FAULTS", (lose_the_busy_samples,))
     with pytest.raises(AssertionError, match="lose_the_busy_samples"):

@@ -69,13 +69,13 @@ class World:
         return document
 
     def end_pods(self) -> None:
-        """What controllers and kubelets do after a scale to zero."""
+        """Do the work of controllers and kubelets after a scale to zero."""
         for path in [path for path in self.kubernetes.objects if "/pods/" in path]:
             del self.kubernetes.objects[path]
         self.devices.clear()
 
     def _samples(self, request: httpx.Request) -> httpx.Response:
-        """The samples of the devices, taken in the window before the clock."""
+        """The samples of the devices in the window before the clock."""
         samples: Samples = samples_of(self.devices)
         later = self.clock.now().timestamp() - NOW.timestamp()
         for found in samples.series.values():
@@ -166,15 +166,15 @@ def test_use_after_the_notice_keeps_the_workload(world: World) -> None:
     assert world.recorded() == ["idle", "noticed", "active"]
 
 
-def test_an_old_notice_is_given_again(world: World) -> None:
-    """Nobody saw the time since: it may have had use that ended before the window."""
+def test_an_old_notice_is_repeated(world: World) -> None:
+    """The time since the notice was not measured: it may contain use before the window."""
     model = world.deployment()
     world.after(0)
     assert world.after(36)[str(MODEL)].startswith("noticed")
     assert model["spec"]["replicas"] == 2
 
 
-def test_a_workload_that_changes_between_decision_and_stop_is_left_alone(world: World) -> None:
+def test_a_workload_that_changes_between_decision_and_stop_is_kept(world: World) -> None:
     model = world.deployment()
     world.after(0)
     answer = world.kubernetes._patch
@@ -218,7 +218,7 @@ def test_a_workload_that_changes_between_decision_and_stop_is_left_alone(world: 
         ),
     ],
 )
-def test_workloads_of_others_and_kept_ones_are_reported_only(
+def test_workloads_of_others_and_protected_ones_are_only_reported(
     world: World, changes: dict[str, Any], reason: str
 ) -> None:
     world.deployment(**changes)
@@ -227,13 +227,13 @@ def test_workloads_of_others_and_kept_ones_are_reported_only(
     assert reason in found
 
 
-def test_an_acknowledgement_that_ended_counts_no_more(world: World) -> None:
+def test_an_expired_acknowledgement_is_ignored(world: World) -> None:
     ended = {"annotations": {"gpu-ledger.io/keep-until": "2026-11-02T11:59:59Z"}}
     world.deployment(metadata=ended)
     assert world.after(0)[str(MODEL)].startswith("noticed")
 
 
-def test_a_scaled_workload_of_an_autoscaler_is_reported_only(world: World) -> None:
+def test_a_workload_of_an_autoscaler_is_only_reported(world: World) -> None:
     world.deployment()
     world.kubernetes.add(
         "/apis/autoscaling/v2/namespaces/team-a/horizontalpodautoscalers/model",
@@ -242,32 +242,32 @@ def test_a_scaled_workload_of_an_autoscaler_is_reported_only(world: World) -> No
     assert "HorizontalPodAutoscaler model scales it" in world.after(0)[str(MODEL)]
 
 
-def test_a_namespace_without_opt_in_is_reported_only(world: World) -> None:
+def test_a_namespace_without_opt_in_is_only_reported(world: World) -> None:
     world.deployment()
     del world.kubernetes.objects[f"{BINDINGS}/idle-pruner"]
     assert "has not opted in" in world.after(0)[str(MODEL)]
 
 
-def test_without_the_right_to_patch_it_is_reported_only(world: World) -> None:
+def test_without_the_right_to_patch_it_is_only_reported(world: World) -> None:
     world.deployment()
     world.kubernetes.forbidden.add(f"{DEPLOYMENTS}/model")
     assert "may not patch Deployment" in world.after(0)[str(MODEL)]
 
 
-def test_a_job_is_reported_with_the_command_for_a_human(world: World) -> None:
+def test_a_job_is_reported_with_the_command_to_stop_it(world: World) -> None:
     world.kubernetes.add("/apis/batch/v1/namespaces/team-a/jobs/train", {})
     world.pod("train-0", ("batch/v1", "Job", "train"))
     found = world.after(0)["Job team-a/train"]
     assert 'kubectl -n team-a patch job train -p \'{"spec":{"suspend":true}}\'' in found
 
 
-def test_system_namespaces_are_never_looked_at(world: World) -> None:
+def test_system_namespaces_are_never_read(world: World) -> None:
     document = pod("dns-0", None)
     world.kubernetes.add(f"{NAMESPACES}/openshift-dns/pods/dns-0", document)
     assert world.after(0) == {}
 
 
-def test_the_kill_switch_stops_every_stop(world: World, tmp_path: Path) -> None:
+def test_the_kill_switch_prevents_every_stop(world: World, tmp_path: Path) -> None:
     switch = tmp_path / "kill"
     world.settings["kill_switch"] = switch
     world.deployment()
@@ -278,7 +278,7 @@ def test_the_kill_switch_stops_every_stop(world: World, tmp_path: Path) -> None:
     assert world.after(1)[str(MODEL)].startswith("stopped")
 
 
-def test_no_more_stops_than_the_limit(world: World) -> None:
+def test_the_number_of_stops_is_limited(world: World) -> None:
     world.settings["stops_per_hour"] = 1
     for name in ("a", "b"):
         world.kubernetes.add(
@@ -291,7 +291,7 @@ def test_no_more_stops_than_the_limit(world: World) -> None:
     assert any("limit of 5 stops per pass or 1 per hour" in action for action in found.values())
 
 
-def test_a_notebook_is_stopped_and_started_again_with_fresh_activity(world: World) -> None:
+def test_a_notebook_is_stopped_and_restarted_with_fresh_activity(world: World) -> None:
     notebook = world.kubernetes.add(f"{NOTEBOOKS}/lab", {"spec": {}})
     world.kubernetes.add(
         "/apis/apps/v1/namespaces/team-a/statefulsets/lab",
@@ -303,7 +303,7 @@ def test_a_notebook_is_stopped_and_started_again_with_fresh_activity(world: Worl
     assert world.after(6)["Notebook team-a/lab"].startswith("stopped")
     stopped_at = notebook["metadata"]["annotations"]["kubeflow-resource-stopped"]
     assert stopped_at == "2026-11-02T12:06:00Z"
-    # Its pods stay: nothing in this cluster acts on the annotation.
+    # Its pods stay, because no controller of this cluster acts on the annotation.
     assert world.recorded()[-1] == "not_gone"
     world.pruner.restore(
         ObjectName("kubeflow.org/v1", "Notebook", "team-a", "lab"), "It was requested."
@@ -328,7 +328,7 @@ def test_an_inference_service_is_stopped_by_its_annotation(world: World) -> None
     assert service["metadata"]["annotations"]["serving.kserve.io/stop"] == "true"
 
 
-def test_a_workload_that_a_human_scaled_is_not_restored(world: World) -> None:
+def test_a_manually_scaled_workload_is_not_restored(world: World) -> None:
     model = world.deployment()
     world.after(0)
     world.after(6)
@@ -338,7 +338,7 @@ def test_a_workload_that_a_human_scaled_is_not_restored(world: World) -> None:
     assert model["spec"]["replicas"] == 1
 
 
-def test_removing_the_opt_in_restores_and_lets_the_binding_go(world: World) -> None:
+def test_removing_the_opt_in_restores_and_allows_removing_the_binding(world: World) -> None:
     model = world.deployment()
     world.after(0)
     world.after(6)
@@ -364,7 +364,7 @@ def test_a_restored_workload_is_young_again(world: World) -> None:
     world.after(6)
     world.pruner.restore(MODEL, "It was requested.")
     for number in range(2):
-        started = world.clock.now() - timedelta(hours=1)  # even where its pods look old
+        started = world.clock.now() - timedelta(hours=1)  # although its pods look old
         world.pod(f"model-1-{number}", ("apps/v1", "ReplicaSet", "model-1"), started=started)
     assert "The workload changed" in world.after(6)[str(MODEL)]
 
@@ -377,7 +377,7 @@ def test_the_pruners_own_changes_do_not_make_a_workload_young(world: World) -> N
     assert "The workload changed" in world.after(0)[str(MODEL)]
 
 
-def test_a_record_that_was_cut_off_is_left_out_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+def test_a_truncated_record_is_skipped_and_a_damaged_one_named(tmp_path: Path) -> None:
     records = Records(tmp_path / "records.jsonl")
     records.path.write_bytes(b'{"at":"2026-11-02T12:00:00Z","event":"idle","kind":"Depl')
     assert records.read() == []

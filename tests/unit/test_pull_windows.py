@@ -1,7 +1,7 @@
-"""Two clusters are asked at a time: the same evidence as one after the other, and no error is lost.
+"""Pulls of two clusters at a time land the same evidence as one by one, and no error is lost.
 
-Put here: what is asked at once, in which order, and how it ends.
-Not here: which hours are asked (`test_steps_evidence`), one asking (`test_thanos_pull`).
+Put here: parallel pulls, their order and their end.
+Not here: which hours are pulled (`test_steps_evidence`), a single pull (`test_thanos_pull`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ clusters:
 
 
 class Asked:
-    """Stands for `ask`: notes who is asked beside whom, and waits for as long as it is told."""
+    """A stand-in for `pull_window` that records parallel calls, and blocks until a
+    condition holds.
+    """
 
     def __init__(self, until: Callable[[str, int], bool] = lambda *_: True) -> None:
         self.begun: list[str] = []
@@ -88,7 +90,7 @@ class Asked:
 
 
 def wanted(names: str) -> list[PullWindow]:
-    """Of `a5 a6 b5`: windows of clusters and days."""
+    """`a5 a6 b5` are windows of clusters and days."""
     return [
         PullWindow(name[0], Source.KUBERNETES, _day(int(name[1:])), name) for name in names.split()
     ]
@@ -107,10 +109,10 @@ def asked(
     return pull_all(OpenHome(home, StoppedClock(FIRST)), wanted(names))
 
 
-def test_two_clusters_are_asked_at_once_and_each_for_one_window_at_a_time(
+def test_two_clusters_are_pulled_at_once_with_one_window_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The first window lasts until two of the second cluster's have begun beside it.
+    # The first window blocks until two windows of the second cluster have started.
     stand_in = Asked(lambda name, begun: name != "a05" or begun >= 3)
     found = asked(tmp_path, monkeypatch, stand_in, "a5 a6 b5 b6 b7 c5")
     assert found == ["a05", "a06", "b05", "b06", "b07", "c05"]
@@ -121,17 +123,17 @@ def test_two_clusters_are_asked_at_once_and_each_for_one_window_at_a_time(
         assert mine == sorted(mine)
 
 
-def test_the_first_windows_of_a_list_are_asked_first(
+def test_windows_are_pulled_in_the_order_of_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The live hours of all clusters are owed before the old ones of any."""
+    """The live hours of all clusters are due before older hours of any."""
     stand_in = Asked()
     asked(tmp_path, monkeypatch, stand_in, "a9 b9 c9 a5 b5 c5")
     assert {name[1:] for name in stand_in.begun[:2]} == {"09"}
     assert stand_in.begun.index("c09") < stand_in.begun.index("c05")
 
 
-def test_an_error_ends_the_asking_of_its_own_cluster_only(
+def test_an_error_ends_only_the_pulls_of_its_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in = Asked(lambda name, begun: name != "b05" or begun >= 3)
@@ -141,7 +143,7 @@ def test_an_error_ends_the_asking_of_its_own_cluster_only(
     assert sorted(stand_in.begun) == ["a05", "a06", "b05", "c05", "d05"]
 
 
-def test_whoever_takes_the_errors_has_what_was_answered_besides(
+def test_with_an_error_list_the_successful_windows_are_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in = Asked()
@@ -155,11 +157,11 @@ def test_whoever_takes_the_errors_has_what_was_answered_besides(
 
 
 @pytest.mark.parametrize("trouble", [ZeroDivisionError("ours"), KeyboardInterrupt()])
-def test_what_is_no_ledger_error_begins_nothing_more(
+def test_an_unexpected_exception_starts_no_further_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: BaseException
 ) -> None:
-    """The window beside it ends as it would have; its evidence is landed whole."""
-    # Nobody beside it ends before the trouble has come.
+    """The parallel window ends normally; its evidence is landed completely."""
+    # No other window ends before the exception.
     stand_in = Asked(lambda name, begun: begun >= 2 and (name == "a05" or stand_in.is_free("a")))
     stand_in.errors = {"a05": trouble}
     with pytest.raises(type(trouble)):
@@ -167,7 +169,7 @@ def test_what_is_no_ledger_error_begins_nothing_more(
     assert set(stand_in.begun) <= {"a05", "b05", "c05"}
 
 
-def test_progress_is_told_by_the_thread_that_asked_for_it(
+def test_progress_is_reported_by_the_calling_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[tuple[int, int, str]] = []
@@ -186,7 +188,7 @@ def test_progress_is_told_by_the_thread_that_asked_for_it(
     assert sorted(words for _, _, words in heard[:-1]) == ["a5", "a6", "b5"]
 
 
-def test_evidence_is_the_same_bytes_as_when_clusters_are_asked_one_by_one(tmp_path: Path) -> None:
+def test_parallel_pulls_land_the_same_bytes_as_sequential_ones(tmp_path: Path) -> None:
     """Manifests, bodies and derived files; every chain verified."""
     now = FIRST + timedelta(days=3)
     with serve(read_scenario(FLEET, "several.yaml", None), VirtualClock(now)) as running:

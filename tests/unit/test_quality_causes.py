@@ -1,4 +1,4 @@
-"""Classes of gap, told apart by what else was there."""
+"""Classes of gaps, derived from other evidence of the same time."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_one_missed_scrape_is_found_with_its_cause(world: World) -> None:
 FEWER = "a store is gone: 1 answer, 2 did at 2026-10-08T12:00:00Z"
 
 
-def test_an_answer_that_is_doubted_is_never_complete_although_nothing_is_missing_in_it(
+def test_a_suspicious_response_is_degraded_although_no_sample_is_missing(
     world: World,
 ) -> None:
-    """Half of the pods were in a store that is gone; what is left of them has no hole."""
+    """Half of the pods were in a store that is gone; the others have no gap."""
     world.lose("thanos", "09 10:00", seen=120, reason=FEWER, outcome="degraded")
     world.metrics_left = ("up", REQUESTS)
     world.write()
@@ -124,7 +124,7 @@ NAN = (REQUESTS, "", "", "09 10:20", "09 10:20", 1, 1, "NaN")
         (NAN, f"value refused, 1 samples of 1 series refused: {REQUESTS} of NaN"),
     ],
 )  # fmt: skip
-def test_samples_that_nobody_can_count_are_missing_with_their_cause(
+def test_refused_samples_are_missing_with_their_cause(
     world: World, refused: tuple[str, str, str, str, str, int, int, str], said: str
 ) -> None:
     world.refused = [refused]
@@ -134,8 +134,8 @@ def test_samples_that_nobody_can_count_are_missing_with_their_cause(
     assert finding.seen == f"1 hour (thanos: {said}); the journal covers it"
 
 
-def test_where_there_is_no_journal_they_block_until_somebody_signs(world: World) -> None:
-    """The last sample speaks for 30 s more; it is asked for again in vain."""
+def test_refused_samples_block_without_a_journal_until_accepted(world: World) -> None:
+    """The last sample is valid for 30 s more; a second query changes nothing."""
     world.clusters = {"c1": "samples"}
     world.refused = [RENAMED]
     world.write()
@@ -158,7 +158,7 @@ def test_where_there_is_no_journal_they_block_until_somebody_signs(world: World)
         ("kubernetes", "GAP-003", "3600 of 3600 seconds"),
     ],
 )
-def test_an_hour_that_was_never_asked_for_says_so(
+def test_an_hour_without_an_attempt_is_named_as_such(
     world: World, source: str, code: str, count: str
 ) -> None:
     world.lose(source, "09 10:00", seen=0, reason="never asked", outcome="not_asked")
@@ -168,7 +168,7 @@ def test_an_hour_that_was_never_asked_for_says_so(
     assert f"1 hour ({source}: never asked, {count} missing)" in finding.seen
 
 
-def test_the_source_is_quoted_where_it_said_something(world: World) -> None:
+def test_the_error_of_the_source_is_quoted(world: World) -> None:
     world.lose("thanos", "09 10:00", reason="status 503 with text/html, not JSON")
     world.write()
     [finding] = findings(world)
@@ -176,7 +176,7 @@ def test_the_source_is_quoted_where_it_said_something(world: World) -> None:
 
 
 @pytest.mark.parametrize("metric", NEEDED_METRICS)
-def test_a_metric_that_is_nowhere_is_named(world: World, metric: str) -> None:
+def test_a_metric_without_any_sample_is_named(world: World, metric: str) -> None:
     world.metrics = tuple(name for name in NEEDED_METRICS if name != metric)
     world.metrics_lost = (metric,)
     world.write()
@@ -185,14 +185,14 @@ def test_a_metric_that_is_nowhere_is_named(world: World, metric: str) -> None:
     assert finding.where == f"cluster c1, metric {metric}"
 
 
-def test_a_metric_of_requests_is_not_missed_while_no_pod_requests_a_device(world: World) -> None:
+def test_request_metrics_are_optional_while_no_pod_requests_a_device(world: World) -> None:
     world.pods = []
     world.metrics = tuple(name for name in NEEDED_METRICS if name != REQUESTS)
     world.write()
     assert findings(world) == []
 
 
-def test_where_no_samples_are_expected_no_metric_is_missed(world: World) -> None:
+def test_without_expected_samples_no_metric_is_missing(world: World) -> None:
     world.clusters = {"c1": "lifecycle"}
     world.metrics = ("up",)
     world.write()
@@ -224,10 +224,10 @@ NAMED_FOR_HALF_OF_THE_HOUR = """
         (ANOTHER_DEVICE, "USE-001"),
     ],
 )
-def test_busy_devices_without_a_pod_are_told_and_do_not_block(
+def test_busy_devices_without_a_pod_are_reported_and_do_not_block(
     world: World, statement: str, code: str
 ) -> None:
-    """While a pod of the node is named by nothing, its device is the one; else nobody holds it."""
+    """If a pod of the node has no named device, it may use this one; otherwise no pod does."""
     home = world.write()
     with connected(home.warehouse_path) as connection:
         connection.execute(statement)
@@ -240,7 +240,9 @@ def test_busy_devices_without_a_pod_are_told_and_do_not_block(
 def test_two_names_of_one_reading_are_a_finding_beyond_an_upgrade(
     world: World, hours: list[int], codes: list[str]
 ) -> None:
-    """An exporter that is upgraded writes both names in one hour; two exporters in every hour."""
+    """An exporter that is upgraded writes both names in one hour; two exporters do in
+    every hour.
+    """
     home = world.write()
     with connected(home.warehouse_path) as connection:
         [[first]] = connection.execute(

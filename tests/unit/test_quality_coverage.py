@@ -1,4 +1,4 @@
-"""Gaps: unseen, signed, covered, and what they say."""
+"""Gaps: uncovered, accepted and covered ones, and their findings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def names(*args: object, **kwargs: object) -> list[str]:
 MEASURED = [Expectation("c1", hours(0, 24), BOTH)]
 
 
-def test_an_hour_that_neither_source_saw_blocks_and_names_cluster_and_hour() -> None:
+def test_an_hour_missing_in_both_sources_blocks_and_is_named() -> None:
     [finding] = coverage_findings(
         MEASURED, [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))], [], NO_STAKES
     )
@@ -77,9 +77,7 @@ def test_an_hour_that_neither_source_saw_blocks_and_names_cluster_and_hour() -> 
 @pytest.mark.parametrize(
     ("source", "name"), [(SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")]
 )
-def test_a_gap_that_the_other_source_covers_is_flagged_and_does_not_block(
-    source: str, name: str
-) -> None:
+def test_a_gap_covered_by_the_other_source_does_not_block(source: str, name: str) -> None:
     [finding] = coverage_findings(MEASURED, [gap(source, hours(9, 10))], [], NO_STAKES)
     assert finding.name == name
     assert not finding.blocks
@@ -87,7 +85,7 @@ def test_a_gap_that_the_other_source_covers_is_flagged_and_does_not_block(
 
 
 @pytest.mark.parametrize("source", [SAMPLES, JOURNAL])
-def test_where_one_source_is_expected_its_gap_blocks(source: str) -> None:
+def test_the_gap_of_a_single_expected_source_blocks(source: str) -> None:
     expectation = [Expectation("c1", hours(0, 24), frozenset({source}))]
     assert names(expectation, [gap(source, hours(3, 4))], [], NO_STAKES) == ["hour_not_measured"]
 
@@ -113,7 +111,7 @@ def test_two_gaps_block_only_where_they_overlap() -> None:
     }
 
 
-def test_gaps_beside_each_other_leave_nothing_unseen() -> None:
+def test_adjacent_gaps_of_two_sources_leave_no_time_uncovered() -> None:
     gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(10, 11))]
     assert unseen_time(MEASURED[0], gaps) == []
 
@@ -150,7 +148,7 @@ def test_an_outage_with_edges_inside_hours_is_one_row_with_all_counts() -> None:
     assert command(report).endswith("--hours 2026-10-09T05:00:00Z..2026-10-09T09:00:00Z --again")
 
 
-def test_two_holes_of_one_hour_count_its_samples_once() -> None:
+def test_two_gaps_of_one_hour_count_its_samples_once() -> None:
     holes = [Interval(at(5, 10), at(5, 12)), Interval(at(5, 40), at(5, 41))]
     rows = [HourCoverage("c1", SAMPLES, at(5), 60, 57, 3, reason="target down")]
     expectation = [Expectation("c1", hours(5, 6), BOTH)]
@@ -162,7 +160,7 @@ def test_two_holes_of_one_hour_count_its_samples_once() -> None:
     assert report.reasons == ("thanos: target down, 3 of 60 samples missing",)
 
 
-def test_stretches_apart_are_rows_of_their_own_where_hours_or_reasons_part_them() -> None:
+def test_gaps_in_other_hours_or_with_other_reasons_are_separate_rows() -> None:
     down, failed = "target down", "query failed"
     gaps = [
         gap(SAMPLES, Interval(at(5, 10), at(5, 12)), down),
@@ -180,7 +178,7 @@ def test_stretches_apart_are_rows_of_their_own_where_hours_or_reasons_part_them(
     ]
 
 
-def test_a_signed_gap_no_longer_blocks_and_says_who_signed() -> None:
+def test_an_accepted_gap_does_not_block_and_names_the_approver() -> None:
     gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
     [finding] = coverage_findings(MEASURED, gaps, [signed(hours(9, 10))], NO_STAKES)
     assert finding.name == "gap_signed"
@@ -188,7 +186,7 @@ def test_a_signed_gap_no_longer_blocks_and_says_who_signed() -> None:
     assert "accepted by ada (bill_nothing: fire drill)" in finding.seen
 
 
-def test_a_signature_for_part_of_a_gap_leaves_the_rest_blocking() -> None:
+def test_accepting_a_part_of_a_gap_leaves_the_rest_blocking() -> None:
     gaps = [gap(SAMPLES, hours(9, 11)), gap(JOURNAL, hours(9, 11))]
     found = coverage_findings(MEASURED, gaps, [signed(hours(9, 10))], NO_STAKES)
     assert [(f.name, f.hour_started_at) for f in found] == [
@@ -197,14 +195,14 @@ def test_a_signature_for_part_of_a_gap_leaves_the_rest_blocking() -> None:
     ]
 
 
-def test_a_signature_for_one_pod_accepts_no_hour() -> None:
+def test_a_gap_accepted_for_one_pod_accepts_no_hour() -> None:
     gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
     assert names(MEASURED, gaps, [signed(hours(9, 10), pod_uid="u1")], NO_STAKES) == [
         "hour_not_measured"
     ]
 
 
-def test_what_cannot_repair_says_how_to_sign() -> None:
+def test_a_gap_without_backfill_shows_how_to_accept_it() -> None:
     gaps = [
         gap(SAMPLES, hours(9, 10), "retention is over", backfillable=False),
         gap(JOURNAL, hours(9, 10), "no collector", backfillable=False),
@@ -231,7 +229,7 @@ def test_money_at_stake_comes_from_the_nearest_measured_hour_before() -> None:
     assert "this concerns a, b, about 12.34 EUR" in finding.seen
 
 
-def test_nothing_is_at_stake_after_an_hour_that_was_measured_without_use() -> None:
+def test_nothing_is_at_stake_after_a_measured_hour_without_usage() -> None:
     stakes = Stakes(
         {("c1", at(7)): HourUse(12_340_000_000, 7200, ("a",))}, {("c1", at(7)), ("c1", at(8))}
     )
@@ -241,7 +239,7 @@ def test_nothing_is_at_stake_after_an_hour_that_was_measured_without_use() -> No
     assert "concerns" not in finding.seen
 
 
-def test_hours_that_were_never_asked_for_are_gaps() -> None:
+def test_hours_without_an_attempt_are_gaps() -> None:
     rows = [HourCoverage("c1", SAMPLES, at(h), 120, 120, 0) for h in range(24) if h != 5]
     rows += [HourCoverage("c1", JOURNAL, at(h), 1, 1, 0) for h in range(24)]
     [found] = gaps_of_hours(MEASURED, rows, hours(0, 24))
@@ -274,7 +272,7 @@ def test_a_cluster_measured_from_half_past_expects_half_an_hour() -> None:
         (None, CoverageState.MISSING),
     ],
 )
-def test_the_state_of_an_hour(row: HourCoverage | None, state: CoverageState) -> None:
+def test_the_coverage_status_of_an_hour(row: HourCoverage | None, state: CoverageState) -> None:
     expectation = [Expectation("c1", hours(5, 6), frozenset({SAMPLES}))]
     found = coverage_statuses(expectation, [row] if row else [], [], hours(5, 6))
     assert {v.source: v.state for v in found} == {
@@ -283,11 +281,11 @@ def test_the_state_of_an_hour(row: HourCoverage | None, state: CoverageState) ->
     }
 
 
-def test_the_first_hole_of_an_hour_is_named_to_the_second() -> None:
+def test_the_first_gap_of_an_hour_is_named_to_the_second() -> None:
     rows = [
         HourCoverage("c1", SAMPLES, at(5), 120, 60, 60),
         HourCoverage("c1", SAMPLES, at(6), 120, 119, 1),
-        HourCoverage("c1", SAMPLES, at(7), 120, 118, 2),  # counts alone: nobody can tell where
+        HourCoverage("c1", SAMPLES, at(7), 120, 118, 2),  # counts without times
         HourCoverage("c1", SAMPLES, at(8), 120, 0, 120),
         HourCoverage("c1", SAMPLES, at(9), 120, 120, 0),
     ]
@@ -308,20 +306,20 @@ def test_the_first_hole_of_an_hour_is_named_to_the_second() -> None:
     assert {v.first_missing_at for v in found if v.source == JOURNAL} == {None}
 
 
-def test_an_hour_that_is_measured_in_part_is_missing_from_there_on() -> None:
+def test_a_partly_measured_hour_is_missing_from_that_instant_on() -> None:
     measured = [Expectation("c1", Interval(at(5, 20), at(7)), frozenset({SAMPLES}))]
     found = coverage_statuses(measured, [], [], hours(5, 6))
     assert [v.first_missing_at for v in found if v.source == SAMPLES] == [at(5, 20)]
 
 
-def test_every_hour_of_the_calendar_has_exactly_one_verdict_per_source() -> None:
+def test_every_hour_has_exactly_one_coverage_status_per_source() -> None:
     window = hours(0, 24)
     found = coverage_statuses(MEASURED, [], [], window)
     assert len(found) == 48
     assert len({(v.cluster_id, v.source, v.hour_started_at) for v in found}) == 48
 
 
-def test_a_signature_waives_the_verdict_of_its_own_source_only_where_it_covers_the_hour() -> None:
+def test_an_accepted_gap_waives_only_covered_hours_of_its_source() -> None:
     decisions = [signed(Interval(at(5), at(6, 30)))]
     found = coverage_statuses(MEASURED, [], decisions, hours(5, 7))
     states = {(v.source, v.hour_started_at): v.state for v in found}

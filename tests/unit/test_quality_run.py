@@ -68,7 +68,7 @@ def test_missing_samples_of_single_pods_are_found_and_block_nothing(world: World
     )
 
 
-def test_a_month_without_any_use_can_be_checked(world: World) -> None:
+def test_a_month_without_usage_can_be_checked(world: World) -> None:
     world.pods = []
     check_result = checked(world)
     assert check_result.billable
@@ -84,8 +84,8 @@ def test_a_period_that_was_never_built_cannot_be_checked(world: World) -> None:
 
 
 NOT_REQUIRED = {
-    # Of cards, fleets, types of columns, of samples where there are any, and of what sources
-    # differ in where both are expected; one of them that fails blocks all the same.
+    # Tests of cards, fleets, column types, existing samples, and differences where both sources are
+    # expected; a failure of any of them blocks.
     "assert_cards_are_counted_in_every_measured_second",
     "assert_cards_by_devices_are_no_fewer_than_the_bound",
     "assert_every_sample_is_counted_or_refused",
@@ -95,7 +95,7 @@ NOT_REQUIRED = {
 }
 
 
-def test_no_data_test_falls_off_the_required_list_unseen() -> None:
+def test_every_data_test_is_required_or_listed_as_not_required() -> None:
     there = {path.stem for path in (dbt_project_dir() / "data_tests").glob("*.sql")}
     named = {*ALWAYS, *(name for names in WITH_ROWS.values() for name in names)}
     required = {name.removeprefix("dbt_") for name in named}
@@ -103,7 +103,7 @@ def test_no_data_test_falls_off_the_required_list_unseen() -> None:
 
 
 @pytest.mark.parametrize("table", WITH_ROWS)
-def test_the_tests_of_a_table_are_required_as_soon_as_it_has_rows(table: str) -> None:
+def test_the_tests_of_a_table_are_required_if_it_has_rows(table: str) -> None:
     nothing = dict.fromkeys(WITH_ROWS, 0)
     assert required_checks(nothing) == ALWAYS
     assert required_checks({**nothing, table: 1}) == (*ALWAYS, *WITH_ROWS[table])
@@ -125,7 +125,7 @@ def test_a_required_test_that_did_not_run_blocks(world: World, left_out: tuple[s
     assert all(any(name in where for where in wheres) for name in left_out)
 
 
-def test_tests_that_ran_on_other_facts_count_for_nothing(world: World) -> None:
+def test_tests_that_ran_on_other_facts_do_not_count(world: World) -> None:
     home = world.write()
     with connected(home.warehouse_path) as connection:
         connection.execute("update marts.fct_coverage set longest_gap_seconds = 1")
@@ -147,7 +147,7 @@ def test_a_failed_dbt_test_blocks(world: World) -> None:
 
 
 def broken(world: World, statement: str) -> CheckResult:
-    """Check facts that somebody edited in the file."""
+    """Check facts that were changed by a statement."""
     home = world.write()
     with connected(home.warehouse_path) as connection:
         connection.execute(statement)
@@ -211,14 +211,14 @@ def broken(world: World, statement: str) -> CheckResult:
         ),
     ],
 )
-def test_each_check_finds_what_it_is_for(world: World, statement: str, checks: set[str]) -> None:
+def test_each_check_has_its_finding(world: World, statement: str, checks: set[str]) -> None:
     check_result = broken(world, statement)
     own = {*IDENTITIES, *CHECK_NAMES, "charges_are_priced_exactly"}
     assert {c.name for c in check_result.checks if c.failed_row_count and c.name in own} == checks
     assert not check_result.billable
 
 
-def test_use_without_a_price_blocks_and_says_how_much(world: World) -> None:
+def test_usage_without_a_price_blocks_and_shows_its_amount(world: World) -> None:
     world.pods.append(Pod("team-c", "big", at("09 10:00"), at("09 11:00"), gpu_class="B300"))
     check_result = checked(world)
     [finding] = named(check_result, "usage_without_price")
@@ -228,7 +228,7 @@ def test_use_without_a_price_blocks_and_says_how_much(world: World) -> None:
     assert not check_result.billable
 
 
-def test_without_any_price_list_nothing_is_missed(world: World) -> None:
+def test_without_a_price_list_no_price_is_missing(world: World) -> None:
     world.rates = []
     assert checked(world).billable
 
@@ -253,7 +253,7 @@ def test_a_price_ten_times_as_high_needs_two_names(world: World) -> None:
     assert checked(world).billable
 
 
-def test_a_dispute_blocks_until_somebody_accepts_it(world: World) -> None:
+def test_a_disagreement_blocks_until_it_is_accepted(world: World) -> None:
     disputed = replace(world.pods[0], method="disputed", method_reason="outside_lifecycle")
     world.pods[0] = disputed
     [finding] = named(checked(world), "sources_disagree")
@@ -268,7 +268,7 @@ def test_a_dispute_blocks_until_somebody_accepts_it(world: World) -> None:
     assert check_result.billable
 
 
-def test_acceptance_for_another_pod_or_another_time_is_none(world: World) -> None:
+def test_acceptance_for_another_pod_or_time_is_ignored(world: World) -> None:
     world.pods[0] = replace(world.pods[0], method="disputed", method_reason="absent")
     row = "c1,kubernetes,{},{},bill_samples,why,bob,2026-11-02,{}"
     for first, last, pod in (
@@ -280,7 +280,7 @@ def test_acceptance_for_another_pod_or_another_time_is_none(world: World) -> Non
         assert not checked(world).billable, (first, last, pod)
 
 
-def test_a_pod_too_short_to_be_sampled_is_told_and_does_not_block(world: World) -> None:
+def test_a_pod_too_short_to_be_sampled_is_reported_and_does_not_block(world: World) -> None:
     world.pods.append(
         Pod("team-c", "blink", at("09 10:00:01"), at("09 10:00:09"), method="lifecycle_only",
             method_reason="too_short")
@@ -291,7 +291,7 @@ def test_a_pod_too_short_to_be_sampled_is_told_and_does_not_block(world: World) 
 
 
 def limited(world: World, hole_seconds: int, method: str, reason: str) -> CheckResult:
-    """Team a: 5400 s confirmed, less so many that only one source saw."""
+    """Team a: 5400 s, of which only one source has these seconds."""
     whole = world.pods[0]
     middle = whole.ended_at.timestamp() - hole_seconds
     cut = datetime.fromtimestamp(middle, UTC)
@@ -305,13 +305,13 @@ def limited(world: World, hole_seconds: int, method: str, reason: str) -> CheckR
 
 
 @pytest.mark.parametrize(("seconds", "over"), [(270, False), (271, True)])
-def test_one_source_may_carry_exactly_five_percent(world: World, seconds: int, over: bool) -> None:
+def test_one_source_may_cover_exactly_five_percent(world: World, seconds: int, over: bool) -> None:
     check_result = limited(world, seconds, "lifecycle_only", "sample_gap")
     assert bool(named(check_result, "one_source_limit_exceeded")) is over
     assert check_result.billable is not over
 
 
-def test_only_holes_count_towards_the_one_source_limit(world: World) -> None:
+def test_only_gaps_count_towards_the_one_source_limit(world: World) -> None:
     assert checked(world).billable
     assert limited(world, 1000, "lifecycle_only", "no metric shows it").billable
 
@@ -322,7 +322,7 @@ def test_uncertainty_may_be_exactly_half_a_percent(world: World, seconds: int, o
     assert bool(named(check_result, "uncertainty_limit_exceeded")) is over
 
 
-def test_a_limit_of_one_accepts_even_more_uncertainty_than_there_is_time(world: World) -> None:
+def test_a_limit_of_one_accepts_more_uncertainty_than_time(world: World) -> None:
     pod = Pod("team-c", "blink", at("09 10:00:01"), at("09 10:00:31"), method="samples_only",
               method_reason="journal_gap", uncertainty_seconds=64)  # fmt: skip
     world.pods.append(pod)
@@ -331,7 +331,7 @@ def test_a_limit_of_one_accepts_even_more_uncertainty_than_there_is_time(world: 
     assert checked(world).billable
 
 
-def test_a_dispute_about_an_instant_names_a_second_that_can_be_signed(world: World) -> None:
+def test_a_disagreement_about_an_instant_names_an_acceptable_second(world: World) -> None:
     with connected(world.write().warehouse_path) as connection:
         connection.execute(
             "update marts.fct_pod_hours set method = 'missing', method_reason = 'end_unknown', "
@@ -342,12 +342,12 @@ def test_a_dispute_about_an_instant_names_a_second_that_can_be_signed(world: Wor
     assert stretch.interval == Interval(at("09 10:00"), at("09 10:00:01"))
 
 
-def test_where_no_journal_is_expected_uncertainty_is_only_printed(world: World) -> None:
+def test_without_an_expected_journal_uncertainty_does_not_block(world: World) -> None:
     world.clusters = {"c1": "samples"}
     assert limited(world, 5000, "samples_only", "journal_not_expected").billable
 
 
-def test_the_check_is_written_beside_the_facts(world: World) -> None:
+def test_the_check_is_stored_with_the_facts(world: World) -> None:
     world.lose("thanos", "09 10:00")
     check_result = checked(world)
     again = check_period(world.home, world.period, world.decisions, CLOCK)
@@ -364,7 +364,7 @@ def test_the_check_is_written_beside_the_facts(world: World) -> None:
     assert counts == [(2 * 744, len(check_result.checks), True)]
 
 
-def test_every_finding_of_the_catalogue_has_its_own_code_and_says_what_follows() -> None:
+def test_every_finding_has_its_own_code_and_its_consequence() -> None:
     codes = [kind.code for kind in CATALOGUE.values()]
     assert len(set(codes)) == len(codes)
     for kind in CATALOGUE.values():
@@ -373,7 +373,7 @@ def test_every_finding_of_the_catalogue_has_its_own_code_and_says_what_follows()
         assert kind.to_do.endswith(".")
 
 
-def test_two_gaps_in_one_hour_that_do_not_meet_do_not_block(world: World) -> None:
+def test_two_gaps_in_one_hour_that_do_not_overlap_do_not_block(world: World) -> None:
     world.lose_stretch("thanos", "20 10:05", "20 10:10")
     world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
     check_result = checked(world)
@@ -382,7 +382,7 @@ def test_two_gaps_in_one_hour_that_do_not_meet_do_not_block(world: World) -> Non
     assert check_result.billable
 
 
-def test_two_gaps_that_meet_block_for_as_long_as_they_do(world: World) -> None:
+def test_overlapping_gaps_block_for_the_seconds_of_their_overlap(world: World) -> None:
     world.lose_stretch("thanos", "20 10:05", "20 10:45")
     world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
     check_result = checked(world)
@@ -391,7 +391,7 @@ def test_two_gaps_that_meet_block_for_as_long_as_they_do(world: World) -> None:
     assert "2026-10-20T10:40:00Z to 2026-10-20T10:45:00Z" in finding.where
 
 
-def test_a_namespace_that_was_made_again_is_told_with_both_uids(world: World) -> None:
+def test_a_recreated_namespace_is_reported_with_both_uids(world: World) -> None:
     tenant = world.pods[0].tenant
     world.made_again = {tenant: "20 10:05"}
     check_result = checked(world)
@@ -402,7 +402,7 @@ def test_a_namespace_that_was_made_again_is_told_with_both_uids(world: World) ->
     )
 
 
-def test_a_journal_that_contradicts_itself_is_told_once_for_each_kind(world: World) -> None:
+def test_a_contradictory_journal_is_reported_once_for_each_kind(world: World) -> None:
     world.contradictions = [
         ("20 10:05", "uid-1", "end_moved", "10:00", "10:01"),
         ("20 12:10", "uid-2", "end_moved", "12:00", "12:05"),
@@ -416,7 +416,7 @@ def test_a_journal_that_contradicts_itself_is_told_once_for_each_kind(world: Wor
     assert check_result.billable
 
 
-def test_scrapes_lost_now_and_then_are_one_gap_with_all_their_seconds(world: World) -> None:
+def test_single_lost_scrapes_are_one_gap_with_all_their_seconds(world: World) -> None:
     for minute in (5, 20, 50):
         world.lose_stretch("thanos", f"20 10:{minute:02}", f"20 10:{minute + 1:02}")
     [finding] = checked(world).findings

@@ -45,7 +45,7 @@ GOOD: dict[str, dict[str, list[Any]]] = {
 
 
 def frames(name: str) -> dict[str, Any]:
-    """Rows as expected, an empty one, and one for each column with a wrong value."""
+    """Rows as expected, no rows, and for each column a row with a wrong value."""
     good = pd.DataFrame(GOOD[name])
     found = {"good": good, "empty": good.iloc[:0], "twice": pd.concat([good, good])}
     for column in good.columns:
@@ -64,7 +64,7 @@ def checked(name: str, frame: Any) -> tuple[Check, list[dict[str, Any]]]:
 
 @pytest.mark.engines
 @pytest.mark.parametrize("name", SUITES)
-def test_plain_expectations_find_what_great_expectations_find(
+def test_plain_expectations_agree_with_great_expectations(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     through = {what: checked(name, frame) for what, frame in frames(name).items()}

@@ -1,4 +1,4 @@
-"""Named questions on facts of a few rows, with answers that a pencil gives."""
+"""Named queries on facts of a few rows, with results calculated by hand."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_each_query_has_a_question_and_a_sentence_for_no_rows() -> None:
 
 
 @pytest.mark.parametrize("one", every_question(), ids=lambda one: one.name)
-def test_every_question_of_nothing_has_an_empty_answer(one: NamedQuery) -> None:
+def test_every_query_on_empty_facts_has_an_empty_result(one: NamedQuery) -> None:
     assert ask(facts({}), one, {}).rows == []
 
 
-def test_the_gap_on_the_ninth_is_told_with_what_was_billed_and_what_was_not() -> None:
-    """Half an hour on the journal's word; an hour that samples saw and nobody may bill."""
+def test_cost_of_a_gap_shows_billed_and_unbilled_usage() -> None:
+    """Half an hour by the journal alone; an hour with samples that may not be billed."""
     hole = piece(1, method="lifecycle_only", method_reason="sample_gap", billable_seconds=1800)
     hole |= {"lifecycle_seconds": 1800, "sampled_seconds": 0, "cost_nanos": 1_800_000_000}
     lost = piece(2, method="disputed", method_reason="unseen", billable_seconds=0)
@@ -97,7 +97,7 @@ def test_gaps_are_listed_with_their_seconds() -> None:
     ]
 
 
-def test_idle_money_is_told_by_workload_and_of_tenants_only() -> None:
+def test_idle_cost_is_shown_by_workload_for_tenants_only() -> None:
     """Two idle device-hours of one Job at 1.80; a busy hour and the provider's do not count."""
     pod = {"cluster_id": "c1", "tenant": "vision", "currency": "USD", "pod_uid": "p"}
     pod |= {"workload_kind": "Job", "workload_name": "train"}
@@ -123,7 +123,7 @@ def test_idle_money_is_told_by_workload_and_of_tenants_only() -> None:
     ]
 
 
-def test_a_device_that_nobody_holds_is_told_with_its_busiest_hour() -> None:
+def test_a_busy_device_without_a_pod_has_its_busiest_hour() -> None:
     use = {"cluster_id": "c1", "node_name": "n", "gpu_index": "3", "device_uuid": "GPU-1"}
     use |= {"is_used_unallocated": True, "namespace": "who"}
     marts = facts(
@@ -151,7 +151,7 @@ def test_credits_are_negative_and_exact() -> None:
     ]
 
 
-def test_who_will_exceed_the_budget_comes_first_and_no_budget_is_not_zero() -> None:
+def test_exceeded_budgets_come_first_and_a_missing_budget_is_not_zero() -> None:
     one = {"tenant": "a", "currency": "USD", "cost_nanos": 10**9, "forecast_nanos": 5 * 10**9}
     one |= {"subject": "tenant"}
     marts = facts(
@@ -187,7 +187,7 @@ def test_a_month_is_compared_with_the_month_before_over_new_year() -> None:
     assert answer(marts, "month-against-month") == [("a", "8", "10", "-2", "USD")]
 
 
-def test_seconds_of_shares_are_rounded_down_and_never_to_the_nearest() -> None:
+def test_share_seconds_are_rounded_down() -> None:
     """Fifteen eighths of a card-second are one whole one; a float would round them to two."""
     share = {"cluster_id": "c1", "gpu_class": "A100", "dimension": "memory", "node_name": "n"}
     share |= {"share_denominator": 8, "installed_share_seconds": 80, "unsold_share_seconds": 15}
@@ -197,24 +197,24 @@ def test_seconds_of_shares_are_rounded_down_and_never_to_the_nearest() -> None:
     assert (row["installed_seconds"], row["unsold_seconds"]) == (10, 1)
 
 
-def test_a_name_that_is_nearly_right_is_helped() -> None:
+def test_a_misspelled_name_gets_a_suggestion() -> None:
     with pytest.raises(UnknownQuery) as refused:
         question("tenants-by-burnrate")
     assert "tenants-by-burn-rate" in refused.value.remedy
 
 
-def test_a_parameter_that_nobody_reads_is_refused() -> None:
+def test_an_unknown_parameter_is_refused() -> None:
     with pytest.raises(UnknownParameter):
         ask(facts({}), question("usage-by-day"), {"tenant": "vision"})
 
 
-def test_a_period_that_was_never_counted_is_no_empty_answer() -> None:
+def test_a_period_that_was_never_counted_is_an_error() -> None:
     with pytest.raises(NoFactsYet):
         ask(facts({}), question("usage-by-day"), {"period": "2026-09"})
 
 
-def test_use_is_averaged_over_the_hours_with_readings() -> None:
-    """Of three hours one has no power, as a partition beyond the first: it counts in no average."""
+def test_utilisation_is_averaged_over_the_hours_with_readings() -> None:
+    """One of three hours has no power, like a partition after the first: no average counts it."""
     hour = {"cluster_id": "c1", "model_name": "MI300X", "tenant": "vision"}
     rows = [
         {**hour, "use_millionths_average": 400_000, "memory_used_mib_average": 1000}
@@ -236,7 +236,7 @@ def test_use_is_averaged_over_the_hours_with_readings() -> None:
     ]
 
 
-def test_anomalies_are_listed_by_device_with_their_farthest_hour() -> None:
+def test_anomalies_are_listed_by_device_with_their_largest_hour() -> None:
     hot = {
         "cluster_id": "c1",
         "node_name": "n",

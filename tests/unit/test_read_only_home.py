@@ -1,7 +1,7 @@
-"""A home that may be read and not written: readers work, writers say what they could not write.
+"""On a read-only home, readers work, and writers name the file that they could not write.
 
-Put here: the installed command line, as an account that may not write.
-Not here: a disk that is full (`test_landing_crashes`).
+Put here: the installed command line, as an account without write access.
+Not here: a full disk (`test_landing_crashes`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def home() -> Iterator[Path]:
 
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """As an account that file modes hold; root without these capabilities is one."""
+    """Run as an account that file modes restrict, such as root without these capabilities."""
     program = [str(Path(sys.executable).with_name("gpu-ledger"))]
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
@@ -70,7 +70,7 @@ def contents(home: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
-def test_a_read_only_home_is_read_and_every_writer_names_what_it_cannot_write(home: Path) -> None:
+def test_a_read_only_home_is_read_and_every_writer_names_its_file(home: Path) -> None:
     before = contents(home)
     for arguments in READERS:
         ran = run(home, *arguments)

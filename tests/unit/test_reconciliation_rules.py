@@ -1,8 +1,8 @@
-"""The table of two sources: every kind of segment has one rule, and every rule is one that holds.
+"""The reconciliation rules: every kind of segment has one rule, and every rule is in use.
 
-Put here: that the table, the models and the catalogue of findings fit together.
-Not here: what each rule leads to (the unit tests of `int_allocations_reconciled`), or the page of
-the table (`test_reference_pages`).
+Put here: agreement between the rules, the models and the catalogue of findings.
+Not here: the effect of each rule (the unit tests of `int_allocations_reconciled`), or the page of
+the rules (`test_reference_pages`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MODELS = dbt_project_dir() / "models" / "intermediate"
 KINDS = {rule.segment_kind for rule in reconciliation_rules()}
 
 
-def test_the_models_determine_exactly_the_kinds_that_have_a_rule() -> None:
+def test_the_models_produce_exactly_the_kinds_that_have_a_rule() -> None:
     names = ("int_allocation_segments", "int_unsampled_segments", "int_allocations_reconciled")
     texts = [(MODELS / f"{name}.sql").read_text(encoding="utf-8") for name in names]
     # A kind is assigned alone, or as one of the values of a case expression.
@@ -31,7 +31,7 @@ def test_the_models_determine_exactly_the_kinds_that_have_a_rule() -> None:
     assert {*alone, *chosen} == KINDS
 
 
-def test_every_kind_is_determined_and_decided_in_a_unit_test() -> None:
+def test_every_kind_has_a_unit_test() -> None:
     expected: dict[str, set[str]] = {}
     for path in MODELS.glob("*.yml"):
         cases = yaml.safe_load(path.read_text(encoding="utf-8")).get("unit_tests") or []
