@@ -177,7 +177,7 @@ def _self_metrics(snapshot: Snapshot) -> Iterator[Metric]:
         yield took
     yield from _sources(snapshot)
     for name, is_known, text in (
-        ("pods_known", snapshot.pods_known, "Whether the kubelet said which pod has which GPU."),
+        ("pods_known", snapshot.pods_known, "1 if the kubelet listed the pods of the GPUs."),
         ("node_known", snapshot.node_known, "Whether the node's object could be read."),
     ):
         if is_known is not None:

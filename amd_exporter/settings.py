@@ -182,7 +182,7 @@ SETTINGS = (
         "POD_RESOURCES_SOCKET",
         "",
         _socket,
-        "Socket of the kubelet that says which pod has which GPU; without it pods are not shown.",
+        "Socket of the kubelet that lists the pods of GPUs; without it metrics have no pod labels.",
     ),
     _Setting(
         "extra-labels",

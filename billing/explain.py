@@ -229,7 +229,7 @@ def _rules_stop(hours: Stop) -> Stop:
         "Rules that decided these hours",
         columns,
         tuple(tuple(getattr(rule, name) for name in columns) for rule in rules),
-        "the whole table: docs/reference/reconciliation-rules.md",
+        "all rules: docs/reference/reconciliation-rules.md",
     )
 
 

@@ -339,10 +339,10 @@ class _Body(httpx.SyncByteStream):
                 yield part
             elif self._answer.length:
                 missing = f"{self._answer.length} bytes are missing"
-                raise httpx.RemoteProtocolError(f"no whole answer in HTTP: {missing}")
+                raise httpx.RemoteProtocolError(f"incomplete HTTP response: {missing}")
             elif not may_end:
                 # The head may have broken off before it could say how long the answer is.
-                raise httpx.RemoteProtocolError("no whole answer in HTTP: it ended with its head")
+                raise httpx.RemoteProtocolError("incomplete HTTP response: it ended with its head")
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -363,7 +363,7 @@ def _as_httpx_says(but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     except but:
         raise
     except HTTPException as cause:
-        raise httpx.RemoteProtocolError(f"no whole answer in HTTP: {_said(cause)}") from cause
+        raise httpx.RemoteProtocolError(f"incomplete HTTP response: {_said(cause)}") from cause
     except TimeoutError as cause:
         raise httpx.ReadTimeout(_said(cause)) from cause
     except OSError as cause:

@@ -282,7 +282,7 @@ class KubernetesClient:
         try:
             document = _decode(body.rstrip())
         except NOT_JSON as cause:
-            raise NotKubernetes(self.url, path, f"no whole JSON document: {cause}") from None
+            raise NotKubernetes(self.url, path, f"incomplete JSON document: {cause}") from None
         if not isinstance(document, dict):
             raise NotKubernetes(self.url, path, "a JSON value that is no object")
         return document

@@ -124,16 +124,16 @@ class VirtualClock:
         if self.mode != "driven":
             raise ClockRunsForward(
                 where="the clock of the simulated fleet",
-                seen=f"it is {self.mode}, and was told to go to {format_instant(target)}",
-                why="only a driven clock goes where it is told",
+                seen=f"it is {self.mode}, and the requested time is {format_instant(target)}",
+                why="only a driven clock can be set",
                 remedy="start the fleet with `gpu-ledger fake serve SCENARIO --driven`",
             )
         if target < self._origin:
             raise ClockRunsForward(
                 where="the clock of the simulated fleet",
-                seen=f"it is {format_instant(self._origin)}, and was told to go back to "
+                seen=f"it is {format_instant(self._origin)}, and the requested time is the earlier "
                 f"{format_instant(target)}",
-                why="what a watcher was told cannot be taken back",
+                why="events that watches received cannot be withdrawn",
                 remedy="start the fleet again at the earlier time",
             )
 

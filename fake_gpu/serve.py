@@ -193,7 +193,7 @@ class Running:
         from fake_gpu.kubernetes.writes import with_patch
 
         if self.clock.mode == "fixed" or self._loaded is None:
-            message = "the clock of this fleet stands: serve it with --live or --driven"
+            message = "the clock of this fleet is stopped: serve it with --live or --driven"
             raise Refusal(405, "MethodNotAllowed", message)
         [name] = [c.name for c in self.fleet.clusters if c.cluster_id == cluster_id]
         with self._driving:

@@ -189,6 +189,6 @@ def _refused(seen: str, now: int) -> PastWouldChange:
     return PastWouldChange(
         where="the scenario to take over",
         seen=seen,
-        why=f"watchers were told otherwise, up to {format_instant(instant(now))}",
-        remedy="let what is new begin later (`from:`, `at:`), and keep the seed and the names",
+        why=f"watches received other events, up to {format_instant(instant(now))}",
+        remedy="start the changes later (`from:`, `at:`), and keep the seed and the names",
     )

@@ -292,7 +292,7 @@ ALLOCATION_ENTRIES = (
     Entry(
         "kube_node_role",
         "nodes",
-        "workers are what the programme counts",
+        "the programme counts workers",
         "always 1",
         ("node", "role"),
     ),
@@ -320,7 +320,7 @@ ALLOCATION_ENTRIES = (
     Entry(
         "kube_node_status_condition",
         "conditions",
-        "active nodes are Ready; telemetry of a node that is not says nothing",
+        "active nodes are Ready; telemetry of other nodes is not used",
         "0 or 1",
         ("node", "condition", "status"),
         'condition="Ready",status="true"',
@@ -328,7 +328,7 @@ ALLOCATION_ENTRIES = (
     Entry(
         "kube_resourcequota",
         "quotas",
-        "hard and used device quotas, beside what was allocated",
+        "hard and used device quotas, to compare with allocations",
         "devices",
         ("namespace", "resourcequota", "resource", "type"),
         'resource=~"requests[.].+/.+|.+[.]deviceclass[.]resource[.]k8s[.]io/devices"',
@@ -369,7 +369,7 @@ TELEMETRY_ENTRIES = (
     *_renamed(
         ("DEV_FB_RESERVED", "DEV_FB_RESERVED_BYTES"),
         ("MiB", "bytes"),
-        "what the driver keeps: neither free nor used",
+        "memory that the driver reserves: neither free nor used",
     ),
     *_renamed(
         ("DEV_ENC_UTIL", "DEV_ENC_UTIL_RATIO"),

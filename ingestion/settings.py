@@ -260,7 +260,7 @@ class _Reader:
                 section,
                 "raw_retention_days",
                 f"raw_retention_days is {days}: no hour could be pulled",
-                "give the whole days for which the server keeps raw samples",
+                "give the retention of raw samples in whole days",
             )
         labels = self._texts(section, "replica_labels", labels, _LABEL)
         pins = self._pins(f"{section}.pins", table.get("pins", {}))

@@ -44,7 +44,7 @@ class Cause(StrEnum):
     NEVER_ASKED = "never asked"
     QUERY_FAILED = "query failed"
     STORE_SILENT = "store gone in silence"
-    NOT_WHOLE = "answer not whole"
+    NOT_WHOLE = "response not complete"
     PUSH_LOST = "push to the hub lost"
     TARGET_DOWN = "target down"
     METRIC_LOST = "metric not allowed or renamed"

@@ -91,7 +91,7 @@ TROUBLES: Sequence[Trouble] = (
     ),
     Trouble("history_vanished", EVER_SINCE, "store gone in silence", SAMPLES_GONE),
     Trouble("receiver_gone", WHILE_ASKED),
-    Trouble("partial_response", f"{EVER_SINCE}, share: 20%", "answer not whole",
+    Trouble("partial_response", f"{EVER_SINCE}, share: 20%", "response not complete",
             SAMPLES_GONE_OR_DISPUTED),
     Trouble("empty_success", f"{WHILE_ASKED}, requests: 0"),
     # A server fails for all clusters; asked again, it answers.

@@ -85,7 +85,7 @@ class HomeNewer(WrongUse):
         super().__init__(
             where=str(path),
             seen=f"its layout is {str(found)[:40]!r}; this program knows layouts 1 to {LAYOUT}",
-            why="this program could read parts of it wrongly, or overwrite what it does not know",
+            why="this program could misread parts of it, or overwrite parts that it does not know",
             remedy="run the newer program, or restore a backup from before the upgrade",
         )
 

@@ -183,7 +183,7 @@ _ABOUT_PERIODS = {
     "amounts": "`final` when the period is closed, else `estimated`.",
     "data_complete_to": "Until when every expected hour is complete or waived, UTC.",
     "counted_until": "Until when the period was counted, UTC.",
-    "facts_sha256": "Hash of the period's facts, as it stands on invoices.",
+    "facts_sha256": "Hash of the period's facts, as printed on invoices.",
     "finding_count": "Number of findings; empty when the facts were not checked.",
     "blocking_count": "Number of blocking findings; empty when the facts were not checked.",
 }
@@ -191,8 +191,14 @@ _ABOUT_PERIODS = {
 
 def _about(connection: duckdb.DuckDBPyConnection, about: About) -> None:
     """Two views, so that a table in this file is always a mart."""
-    _view(connection, "about", "What this file is, and how far it goes.", _ABOUT, [about])
-    comment = "How each period in this file stands."
+    _view(
+        connection,
+        "about",
+        "The content of this file, and the time until which it is complete.",
+        _ABOUT,
+        [about],
+    )
+    comment = "The state of each period in this file."
     _view(connection, "about_periods", comment, _ABOUT_PERIODS, about.periods)
 
 

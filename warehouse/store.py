@@ -74,7 +74,7 @@ class StoreUnusable(CouldNotLook):
         super().__init__(
             where=location,
             seen=f"could not {what}: {cause.strerror or cause}",
-            why="nothing was written; what was there before is untouched",
+            why="nothing was written; existing data is unchanged",
             remedy="free space or repair access (df -h, ls -ld), then run the same command again",
         )
 

@@ -74,11 +74,11 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
     for name, count in instances:
         limit = _known(geometry, name).max_count
         if count > limit:
-            return f"{count} instances of {name} are asked for, and the card holds {limit}"
+            return f"{count} instances of {name} are requested, and the card has {limit}"
     memory = sum(_known(geometry, name).memory_slots * count for name, count in instances)
     if memory > geometry.memory_slots:
         slices = f"the slices add up to {compute} of {geometry.compute_slots}"
-        return f"{slices}, but {memory} memory slots are asked for, and the card has " + (
+        return f"{slices}, but {memory} memory slots are requested, and the card has " + (
             f"{geometry.memory_slots}: {_sizes(geometry, instances)}"
         )
     media = sum(_known(geometry, name).media_engines * count for name, count in instances)

@@ -44,7 +44,7 @@ NODE = Parameter("node", "text", "", "only this node; every node when empty")
 NAMESPACE = Parameter("namespace", "text", "", "only this namespace; every one when empty")
 METRIC = Parameter("metric", "text", "", "only this metric; every one when empty")
 REPLICA = Parameter("replica", "number", 0, "which Prometheus replica, from 0")
-POD = Parameter("pod", "text", "", "only pods whose name begins so; every pod when empty")
+POD = Parameter("pod", "text", "", "only pods with this prefix of the name; empty: all pods")
 SHARE = Parameter("share", "share", Fraction(1), "how much of it, drawn with the fault's seed")
 REQUESTS = Parameter("requests", "number", 1, "how many requests of the time meet it; 0: all")
 

@@ -28,14 +28,14 @@ KUBERNETES = (
         "watch_replays",
         "B03",
         "kubernetes",
-        "A watch tells old and deleted objects again.",
+        "A watch sends old and deleted objects again.",
         SHARE,
     ),
     kind(
         "events_twice",
         "B03 B26",
         "kubernetes",
-        "Every event is told twice.",
+        "Each event is sent twice.",
         SHARE,
     ),
     kind(

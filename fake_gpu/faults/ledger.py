@@ -31,7 +31,7 @@ class FaultNeverFired(CheckFailed):
             where="the faults of the scenario",
             seen=f"never fired: {listed}",
             why="a test that passes without its fault has tested nothing",
-            remedy="look whether anyone asked in that time, and whether the fault's target exists",
+            remedy="check that the time was queried, and that the target of the fault exists",
         )
 
 

@@ -49,7 +49,7 @@ def pod_name_taken(life: Life, other: Life) -> NameTaken:
         where=f"pod {life.spec.namespace}/{life.name}",
         seen=f"workload {life.spec.name} makes it at {format_instant(instant(life.created_at))}, "
         f"and one that workload {other.spec.name} made is there from {since} {until}",
-        why="a name is one pod's at a time, and samples tell pods apart by it",
+        why="a name belongs to one pod at a time, because samples identify pods by name",
         remedy="rename one of the two, or let it come when the other is gone",
     )
 

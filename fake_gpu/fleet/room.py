@@ -349,7 +349,7 @@ def require_memory(life: Life) -> None:
             raise does_not_fit(
                 life,
                 f"it fills {used} MiB of card {device.card_index}, which gives {device.memory_mib}",
-                why="what is used and what is free of a device add up to its memory",
+                why="used and free memory of a device must add up to its memory",
                 remedy="let it fill less (`memory_used_mib`, `fb-used`)",
             )
 

@@ -36,7 +36,7 @@ def summary(fleet: Fleet) -> list[str]:
 def silent_faults(fleet: Fleet) -> list[str]:
     """Faults of the history itself, in its time, that nevertheless touched nothing."""
     return [
-        f"{fault.fault_id} touches nothing: nobody that it is about is there in its time"
+        f"{fault.fault_id} has no effect: its target does not exist in its time"
         for fault in fleet.faults
         if _is_history(fault)
         and fault.fault_id not in fleet.fired

@@ -114,7 +114,7 @@ class _Loader(yaml.CSafeLoader):
             name = str(key_node.value)
             if name in seen:
                 line = key_node.start_mark.line + 1
-                raise Unreadable(f"`{name}` stands here twice", "keep one of the two", line)
+                raise Unreadable(f"`{name}` occurs twice", "keep one of the two", line)
             seen.add(name)
         return super().construct_mapping(node, deep)
 
@@ -161,7 +161,7 @@ def _nodes(document: Mapping[str, Any]) -> tuple[tuple[NodeSpec, ...], tuple[Wor
             _known(_mapping(gpu, place), {"id", "metrics"}, place)
             if (card := str(gpu["id"])) in places:
                 seen = f"{card} is {places[card]} and {place}"
-                raise Unreadable(seen, "every GPU has an ID of its own")
+                raise Unreadable(seen, "each GPU must have a unique ID")
             places[card] = place
             _use(users, str(name), index, gpu.get("metrics") or {})
         strategy = str(entry.get("mig-strategy", document.get("mig-strategy", "none")))

@@ -40,8 +40,8 @@ class BadScenario(BadInput):
         super().__init__(
             where=f"{source}:{first.line}" if first.line else source,
             seen="\n        ".join(lines),
-            why="a fleet that is not what its author meant proves nothing",
-            remedy="mend the lines named above; `gpu-ledger fake check FILE` shows what is read",
+            why="a fleet that differs from its scenario proves nothing",
+            remedy="correct the lines named above; `gpu-ledger fake check FILE` shows the fleet",
         )
 
 
@@ -60,7 +60,7 @@ class UnknownScenario(BadInput):
             where=f"scenario {name!r}",
             seen="there is no such file, and the library has: " + ", ".join(library),
             why="there is nothing to play through",
-            remedy="`gpu-ledger fake list` shows the library; a file needs its whole path",
+            remedy="`gpu-ledger fake list` shows the library; a file needs its full path",
         )
 
 

@@ -56,7 +56,7 @@ def _everything(scenario: Scenario) -> Iterator[_Named]:
         yield _Named(f"cluster {cluster.name!r}", "", path, "rename one of the two")
         if cluster.id:
             what = f"cluster with the id {cluster.id!r}"
-            yield _Named(what, "", path, "every cluster has an id of its own")
+            yield _Named(what, "", path, "each cluster must have a unique id")
         yield from _of_cluster(cluster, path)
 
 
@@ -66,7 +66,7 @@ def _of_cluster(cluster: ClusterSpec, path: str) -> Iterator[_Named]:
         for name in node.names():
             yield _Named(f"node {name!r}", path, at, "rename one, or give it more cards")
         for card in node.card_ids:
-            yield _Named(f"card {card!r}", "", at, "every card has an ID of its own")
+            yield _Named(f"card {card!r}", "", at, "each card must have a unique ID")
     for number, namespace in enumerate(cluster.namespaces):
         yield _Named(
             f"namespace {namespace.name!r}",

@@ -194,7 +194,7 @@ class Reader:
         for key_node, value in node.value:
             name = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
             if name in found:
-                self.problem(key_node, path, f"`{name}` stands here twice", "keep one of the two")
+                self.problem(key_node, path, f"`{name}` occurs twice", "keep one of the two")
             found[name] = (key_node, value)
         return found
 

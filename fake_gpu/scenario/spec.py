@@ -47,10 +47,8 @@ class JobSpec:
 @dataclass(frozen=True, slots=True)
 class MonitoringSpec:
     prometheus_replicas: int = key("How many Prometheus servers look at the same.", default=2)
-    replica_label: str = key("The label that tells them apart.", default="prometheus_replica")
-    scrape_interval: Seconds = key(
-        "Of every job that has none of its own.", default=30, shown="30s"
-    )
+    replica_label: str = key("The label that distinguishes them.", default="prometheus_replica")
+    scrape_interval: Seconds = key("Default of all jobs.", default=30, shown="30s")
     jobs: Mapping[str, JobSpec] = key(
         "Single jobs: kube-state-metrics, dcgm-exporter, kube-scheduler, amd-exporter, kubelet.",
         factory=dict,
@@ -89,7 +87,7 @@ class ClusterSpec:
     )
     quotas: tuple[QuotaSpec, ...] = key("Resource quotas.", factory=tuple)
     budgets: tuple[BudgetSpec, ...] = key("GpuBudgets of tenants.", factory=tuple)
-    workloads: tuple[WorkloadSpec, ...] = key("What runs there.", factory=tuple)
+    workloads: tuple[WorkloadSpec, ...] = key("The workloads.", factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +167,10 @@ class Scenario:
     from_: Time = key("The start of the time that it is about.")
     until: Time = key("The end of that time.")
     clusters: tuple[ClusterSpec, ...] = key("The clusters.")
-    story: str = key("What happens, and why it is told.", default="")
+    story: str = key("The events of the scenario, and its purpose.", default="")
     seed: int = key("Everything that is drawn follows from it.", default=1)
     faults: tuple[FaultNotation, ...] = key(
-        f"What goes wrong, each in one line: {FAULT_NOTATION}.", factory=tuple
+        f"The faults, one per line: {FAULT_NOTATION}.", factory=tuple
     )
     workload_trace: str = key(
         "A CSV file of real pods, beside the scenario's own workloads.", default=""

@@ -99,7 +99,7 @@ class NodeChangeSpec:
     at: Time = key("When.")
     cordon: bool | None = key("Cordoned (`true`) or open again (`false`).", default=None)
     ready: Literal["True", "False", "Unknown"] | None = key(
-        "What the node's Ready condition says from then on.", default=None
+        "The node's Ready condition from then on.", default=None
     )
     labels: Mapping[str, str | None] = key("Labels set, or removed with `null`.", factory=dict)
     dcgm_names: DcgmNamesNotation | None = key(
@@ -118,7 +118,7 @@ class IncidentSpec:
     card: int = key("Which card.")
     from_: Time = key("When it falls ill.")
     until: Time | None = key("When it is well again; never when left out.", default=None)
-    mode: Literal["xid", "lost", "ecc", "unhealthy"] = key("What is wrong.", default="xid")
+    mode: Literal["xid", "lost", "ecc", "unhealthy"] = key("The failure.", default="xid")
     xid: int = key("The XID that DCGM shows.", default=79)
 
 
@@ -133,7 +133,7 @@ class NodeSpec:
         factory=tuple,
     )
     memory_mib: int | None = key("Of a card, when it differs from the product's.", default=None)
-    mig: MigSpec | None = key("MIG; without it the cards are whole.", default=None)
+    mig: MigSpec | None = key("MIG configuration; default: none.", default=None)
     sharing: SharingSpec | None = key("Time-slicing or MPS.", default=None)
     partition: str = key(
         "AMD: `spx_nps1` (whole), `dpx_nps1`, `qpx_nps1`, `cpx_nps1`, `cpx_nps4`.", default=""
@@ -170,7 +170,7 @@ class NodeSpec:
         "When it joins; it is there from the start when left out.", default=None
     )
     leaves: Time | None = key("When it is deleted; never when left out.", default=None)
-    changes: tuple[NodeChangeSpec, ...] = key("What changes on it, and when.", factory=tuple)
+    changes: tuple[NodeChangeSpec, ...] = key("Dated changes of the node.", factory=tuple)
     incidents: tuple[IncidentSpec, ...] = key("Cards that fall ill.", factory=tuple)
 
     def __post_init__(self) -> None:

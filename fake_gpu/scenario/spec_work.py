@@ -66,7 +66,7 @@ class QuotaChangeSpec:
 
 @dataclass(frozen=True, slots=True)
 class QuotaSpec:
-    namespace: str = key("Whose quota.")
+    namespace: str = key("The tenant of the quota.")
     hard: Mapping[str, int] = key("Limits, as {requests.nvidia.com/gpu: 4}.")
     name: str = key("Its name.", default="gpu-quota")
     changes: tuple[QuotaChangeSpec, ...] = key("Later limits.", factory=tuple)
@@ -101,7 +101,7 @@ class BudgetSpec:
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
     name: str = key("Its name.")
-    requests: Requests = key("What it asks for.", factory=dict)
+    requests: Requests = key("The request.", factory=dict)
     kind: Literal["main", "init", "sidecar"] = key(
         "`init` runs first and ends; a `sidecar` starts first and stays.", default="main"
     )
@@ -144,14 +144,14 @@ class ClaimSpec:
 class RestartsSpec:
     every: DrawnSpan = key("How long a container lives until it restarts.")
     pause: DrawnSpan = key("How long it stays away.", default=fixed_span(10), shown="10s")
-    exit_code: int = key("With what it ends.", default=1)
+    exit_code: int = key("The exit code or reason at its end.", default=1)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     from_: Time = key("When the container starts.")
     until: Time | None = key("When it ends; it still runs when left out.", default=None)
-    exit_code: int = key("With what it ends.", default=0)
+    exit_code: int = key("The exit code or reason at its end.", default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +182,11 @@ class PodSpec:
     runs: tuple[RunSpec, ...] = key(
         "Restarts: the lives of the main container, instead of started and ended.", factory=tuple
     )
-    deleted: Time | None = key("When its deletion is asked for.", default=None)
+    deleted: Time | None = key("The time of the delete request.", default=None)
     gone: Time | None = key("When its object is gone; with its end after a deletion.", default=None)
     cards: tuple[int, ...] = key("Exactly these cards of the node (by number).", factory=tuple)
     card_loads: tuple[CardLoadSpec, ...] = key(
-        "Cards that it uses otherwise than the workload's `utilisation` says.", factory=tuple
+        "Cards with another utilisation than the workload's `utilisation`.", factory=tuple
     )
     ends: Literal["completed", "error", "evicted", "evicted_without_end"] = key(
         "How it ends.", default="completed"
@@ -282,20 +282,20 @@ class OwnerChangeSpec:
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
     name: str = key("Its name.")
-    namespace: str = key("Whose it is.")
+    namespace: str = key("Its namespace.")
     kind: str = key(
         "Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, Pod, or any custom kind.",
         default="Deployment",
     )
     api: str = key("The apiVersion of a custom kind, as kubeflow.org/v1.", default="")
     owners: tuple[OwnerSpec, ...] = key(
-        "What owns the workload, from its direct owner upwards: an InferenceService above a "
+        "The owners of the workload, from its direct owner upwards: an InferenceService above a "
         "Deployment, a Notebook above a StatefulSet.",
         factory=tuple,
     )
     replicas: int = key("How many pods at a time (of one Job or custom object).", default=1)
     requests: Requests = key(
-        "What its one container `main` asks for: a number of nvidia.com/gpu, or "
+        "The requests of its container `main`: a number of nvidia.com/gpu, or "
         "{nvidia.com/mig-1g.5gb: 1}.",
         factory=dict,
     )

@@ -185,6 +185,6 @@ def bad_trace(source: str, line: int, seen: str, remedy: str) -> BadTrace:
     return BadTrace(
         where=f"{source}:{line}" if line else source,
         seen=seen,
-        why="a trace is the truth of what it describes, so every row has to be possible",
+        why="a trace is a truth ledger, so each row must be possible",
         remedy=remedy,
     )

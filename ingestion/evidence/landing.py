@@ -49,7 +49,7 @@ class BodyChanged(EvidenceChanged):
 
     def __init__(self, location: str, key: str, seen: str, pull_command: str = "") -> None:
         self._told = (location, key, seen)
-        how = f"`{pull_command}`" if pull_command else "as `gpu-ledger landing verify` says"
+        how = f"`{pull_command}`" if pull_command else "see `gpu-ledger landing verify`"
         super().__init__(
             where=f"{location}/{key}",
             seen=seen,

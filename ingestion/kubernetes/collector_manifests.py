@@ -84,7 +84,7 @@ def _documents(place: CollectorPlace) -> list[tuple[str, Document]]:
     return [
         ("Its namespace holds nothing else.", _namespace(place)),
         ("Who it is.", _service_account(place)),
-        ("What it may do: read, and only this.", _cluster_role()),
+        ("Rights of the collector: read access only.", _cluster_role()),
         ("", _binding(place)),
         ("Where the API server is, and where the journal goes.", _config(place)),
         *([] if place.journal else [("Its journal survives it.", _volume(place))]),

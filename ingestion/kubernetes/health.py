@@ -66,7 +66,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Health], int]], ...] = (
     ("segments_total", "Segments written.", lambda h: h.segments_written),
     ("gaps_total", "Gaps in a watch.", lambda h: h.gaps),
     ("contradictions_total", "Statements that contradict others.", lambda h: h.contradictions),
-    ("replayed_total", "Events told again, and ignored.", lambda h: h.replayed),
+    ("replayed_total", "Repeated events that were ignored.", lambda h: h.replayed),
     ("hours_closed_total", "Hours of the journal that are closed.", lambda h: h.hours_closed),
 )
 

@@ -29,7 +29,7 @@ from ingestion.thanos.runs import sanitised
 from ingestion.thanos.series import Series
 
 ABSENT_BECAUSE = {
-    "kube_pod_init_container_resource_requests": "no init container asks for a device",
+    "kube_pod_init_container_resource_requests": "no init container requests a device",
     "kube_pod_init_container_info": "no pod has an init container",
     "kube_pod_completion_time": "no pod has ended; OpenShift drops it: ends are known by samples",
     "kube_pod_deletion_timestamp": "no pod is being deleted",
@@ -38,7 +38,7 @@ ABSENT_BECAUSE = {
     "kube_pod_start_time": "no pod; or it is not forwarded, and the containers' starts are enough",
     "kube_pod_resourceclaim_info": "no pod claims a device; older kube-state-metrics lack it",
     "kube_replicaset_owner": "no ReplicaSet; else use is shown by ReplicaSet, not by Deployment",
-    "kube_job_owner": "no Job; else use is shown by Job, not by what made it",
+    "kube_job_owner": "no Job; otherwise usage is shown per Job, not per its owner",
     "kube_resourcequota": "no quota names a device",
     "kube_namespace_labels": "it is not forwarded; no amount needs it",
     "kube_pod_resource_request": "the scheduler's /metrics/resources is not scraped, or not "
@@ -106,7 +106,7 @@ def metric_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[DoctorLi
         else:
             yield DoctorLine(entry.metric, True, "present with its labels")
     if not cluster.pod_labels:
-        seen = "not asked for: config.toml names no pod_labels under [pull]"
+        seen = "not queried: config.toml names no pod_labels under [pull]"
         yield DoctorLine(POD_LABELS_METRIC, True, seen)
 
 
@@ -183,7 +183,9 @@ def telemetry_lines(names: Collection[str], heard: SeriesSeen) -> Iterator[Docto
         if found and missing:
             seen += f"; not there: {', '.join(missing)}"
         is_used = any(metric in names for metric in USE if metric.startswith(prefix))
-        remedy = OPERATOR_REMEDY if not found else "its exporter has to tell one of utilisation"
+        remedy = (
+            OPERATOR_REMEDY if not found else "its exporter must expose a metric of utilisation"
+        )
         check = f"device telemetry of {resource.replace('_', '.')}"
         yield DoctorLine(check, is_used, seen, remedy)
     if not there:

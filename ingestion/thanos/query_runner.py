@@ -192,7 +192,7 @@ class QueryRunner:
 
     def _posted(self, path: str, form: dict[str, str]) -> Reply:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
-            seen = f"not asked: {self._silent_in_a_row} requests before it got no answer"
+            seen = f"not queried: {self._silent_in_a_row} requests before it got no answer"
             return Reply(0, "", b"", failure=seen, tries=0)
         reply = self._client.post(path, form)
         silent = reply.not_connected or reply.timed_out

@@ -114,12 +114,12 @@ def read_matrix_body(body: bytes) -> Matrix:
         return _not_a_matrix(body, str(cause))
     except NOT_JSON as cause:
         outcome = Outcome.TRUNCATED if "truncated" in str(cause) else Outcome.FAILED
-        return Matrix(outcome, _sentence(f"not whole JSON: {cause}"))
+        return Matrix(outcome, _sentence(f"incomplete JSON: {cause}"))
     if envelope.status != "success":
         return Matrix(Outcome.FAILED, _sentence(f"status {envelope.status!r} with data"))
     if envelope.data.resultType != "matrix":
         return Matrix(
-            Outcome.FAILED, _sentence(f"a {envelope.data.resultType}, where a matrix was asked")
+            Outcome.FAILED, _sentence(f"a {envelope.data.resultType}, and a matrix was expected")
         )
     try:
         _require_unique_keys(body, envelope.data.result)
@@ -163,7 +163,7 @@ def _not_a_matrix(body: bytes, cause: str) -> Matrix:
         return Matrix(outcome, text, tuple(envelope.warnings), limit_hit=limit_hit)
     if envelope.data is not None and envelope.data.resultType not in ("", "matrix"):
         kind = envelope.data.resultType
-        return Matrix(Outcome.FAILED, _sentence(f"a {kind}, where a matrix was asked"))
+        return Matrix(Outcome.FAILED, _sentence(f"a {kind}, and a matrix was expected"))
     return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
 
 

@@ -149,7 +149,7 @@ def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[Do
         yield DoctorLine(
             "replica labels",
             False,
-            f"{', '.join(unnamed)} tells copies apart and is not in replica_labels",
+            f"{', '.join(unnamed)} distinguishes replicas and is not in replica_labels",
             "add it to replica_labels in config.toml, or every device counts twice",
         )
 
@@ -194,7 +194,7 @@ def _retention_line(
         if there or is_needed:
             age = (ended_at - instant).days
             seen = f"samples of {age} days ago are {'there' if there else 'not there'}"
-            remedy = "a month that is closed late cannot be asked again: keep raw samples longer"
+            remedy = "a month that is closed late cannot be queried again: keep raw samples longer"
             yield DoctorLine(f"raw samples, {age} days", there, seen, remedy)
 
 

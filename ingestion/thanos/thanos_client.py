@@ -213,7 +213,7 @@ class ThanosClient:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() not in ("identity", "gzip", ""):
             seen = secret.redact(encoding)[:40]
-            return replace(reply, failure=f"an encoding that was not asked for: {seen}")
+            return replace(reply, failure=f"an encoding that was not requested: {seen}")
         unpacked = _Unpacked(encoding.lower() == "gzip", self._answer_bytes_limit)
         # httpx limits the silence between two chunks; a slow trickle could go on for ever.
         deadline = time.monotonic() + self._connection.timeout_seconds

@@ -226,7 +226,7 @@ def invoice(period: BillingPeriod | None, number: str | None, home_path: Path, o
     if number is None:
         ledger = record.ledger()
         listed = [_listed(one, record, ledger.status(one.number)) for one in issued]
-        look = f"`gpu-ledger close {period}` shows what a close would issue"
+        look = f"`gpu-ledger close {period}` shows the documents that a close would issue"
         emit(listed, output, empty=f"Nothing was issued for {period}; {look}.")
         return 0
     for document in issued:

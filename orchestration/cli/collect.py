@@ -56,7 +56,7 @@ def collect(
 
     def stopped(number: int, frame: FrameType | None) -> None:
         del frame
-        click.echo(f"Stopping on signal {number}; what was heard is being written.", err=True)
+        click.echo(f"Stopping on signal {number}; received events are being written.", err=True)
         stop.set()
 
     opened = OpenHome.at(home_path)

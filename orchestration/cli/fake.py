@@ -213,7 +213,7 @@ Examples:
 @click.option(
     "--at",
     "at_text",
-    help="Time at which the clock stands; with --live or --driven, at which it starts.",
+    help="Time of the clock; with --live or --driven, its start.",
 )
 @click.option("--live", is_flag=True, help="Run the clock from the scenario's start, or --at.")
 @click.option(

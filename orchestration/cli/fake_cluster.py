@@ -235,7 +235,7 @@ Examples:
 
 @cluster.command(epilog=FAIL_EPILOG)
 @click.argument("node")
-@click.option("--mode", type=click.Choice(MODES), required=True, help="What fails.")
+@click.option("--mode", type=click.Choice(MODES), required=True, help="The failure.")
 @click.option(
     "--device",
     default="",
@@ -303,7 +303,7 @@ Examples:
 
 @cluster.command(epilog=RECOVER_EPILOG)
 @click.argument("node")
-@click.option("--mode", type=click.Choice(MODES), help="What recovers (default: everything).")
+@click.option("--mode", type=click.Choice(MODES), help="The failure that ends (default: all).")
 @namespace_option
 @kubeconfig_option
 @output_option

@@ -37,7 +37,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @takes_a_month("The month; the same as PERIOD (default: the newest one with facts).")
-@click.option("--tenant", default="", help="Only what affected this tenant.")
+@click.option("--tenant", default="", help="Only problems that affected this tenant.")
 @click.option("--owners", is_flag=True, help="List workloads instead of problems.")
 @home_option
 @output_option

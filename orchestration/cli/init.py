@@ -76,7 +76,7 @@ DEPLOY = "deploy"
     "managed_clusters",
     multiple=True,
     metavar="NAME",
-    help="Cluster whose metrics the reader may see (default: those of decisions/clusters.csv).",
+    help="Cluster whose metrics the reader may query (default: those of decisions/clusters.csv).",
 )
 @click.option(
     "--mirror",

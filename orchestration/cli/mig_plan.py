@@ -140,7 +140,7 @@ Examples:
     "home_path",
     type=click.Path(path_type=Path, file_okay=False),
     envvar="GPU_LEDGER_HOME",
-    help="Ledger whose facts say how long earlier changes withdrew cards.",
+    help="Home with facts about the duration of earlier changes.",
 )
 @products_option
 @output_option

@@ -192,7 +192,7 @@ home_option = click.option(
     "home_path",
     type=click.Path(path_type=Path, file_okay=False),
     envvar="GPU_LEDGER_HOME",
-    help="Ledger whose record folder keeps the records.",
+    help="Home whose record folder receives the records.",
 )
 records_option = click.option(
     "--records",

@@ -140,7 +140,7 @@ def _recheck(opened: OpenHome, hours: Interval, clusters: tuple[str, ...], outpu
     for name, why in sorted(found.unanswered.items()):
         click.echo(f"Not compared: {name}: {why}", err=True)
     differ = "hour differs" if found.differing_count == 1 else "hours differ"
-    click.echo(f"{found.differing_count} {differ} from what was landed.", err=True)
+    click.echo(f"{found.differing_count} {differ} from landed evidence.", err=True)
     exit_code = _show(list(found.attempts), output, "No hour was pulled again.")
     return 3 if found.unanswered else exit_code
 

@@ -162,7 +162,7 @@ def _describe(made: OpenMonth) -> None:
     click.echo(
         f"\n{made.period} is over, and {count} hours of one cluster are missing. Find them, "
         "pull them again, see the checks turn green, and close the month.\n\n"
-        f"Its clock stands still. For commands in another terminal:\n  {in_its_time(made)}\n",
+        f"Its clock is stopped. For commands in another terminal:\n  {in_its_time(made)}\n",
         err=True,
     )
 

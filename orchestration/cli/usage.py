@@ -78,7 +78,7 @@ Examples:
 @click.option(
     "--burn-rate",
     is_flag=True,
-    help="Cost per hour of what ran last, by workload or pod, instead of usage.",
+    help="Cost of the last counted hour by workload or pod, instead of usage.",
 )
 @click.option("--provider", is_flag=True, help="The provider's own use instead of the tenants'.")
 @home_option

@@ -149,7 +149,7 @@ def test_a_duplicate_key_is_refused_with_its_line() -> None:
     with pytest.raises(BadScenario) as raised:
         loaded(text)
     [problem] = raised.value.problems
-    assert (problem.line, problem.seen) == (7, "`n` stands here twice")
+    assert (problem.line, problem.seen) == (7, "`n` occurs twice")
 
 
 def test_more_memory_in_use_than_the_card_has_is_refused() -> None:
@@ -198,7 +198,7 @@ def test_a_config_map_without_a_configuration_is_refused() -> None:
     assert told("kind: ConfigMap\ndata: {}\n") == "the ConfigMap has nothing, and no topology.yml"
     twice = TOPOLOGY + "migStrategy: none\n"
     assert told(config_map("topology.yml", twice)) == (
-        "line 4 of the ConfigMap's text: `migStrategy` stands here twice"
+        "line 4 of the ConfigMap's text: `migStrategy` occurs twice"
     )
 
 

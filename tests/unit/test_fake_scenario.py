@@ -77,7 +77,7 @@ def test_an_unknown_key_gets_a_suggestion() -> None:
         ("{name: n, product: Tesla-T4, cards: 1, partition: cpx_nps4}", "not AMD"),
         ("{name: n, product: Tesla-T4, cards: 1025}", "1025 cards"),
         ("{name: n, product: Tesla-T4, cards: 1, sharing: {replicas: 1}}", "1 replicas"),
-        ("{name: n, name: m}", "stands here twice"),
+        ("{name: n, name: m}", "occurs twice"),
         ("{name: n, product: Tesla-T4, cards: 1, incidents: [{card: 1, from: +1h}]}", "no card 1"),
         (
             "{name: n, product: NVIDIA-A100-SXM4-40GB, cards: 1,"

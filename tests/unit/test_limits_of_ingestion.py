@@ -52,7 +52,7 @@ def test_a_silent_server_is_given_up_after_two_queries(tmp_path: Path) -> None:
     tried = {answer.query for answer in attempt.answers if answer.tries}
     assert 1 <= len(tried) <= GIVEN_UP_AFTER
     rest = {answer.reason for answer in attempt.answers if not answer.tries}
-    assert rest == {f"not asked: {GIVEN_UP_AFTER} requests before it got no answer"}
+    assert rest == {f"not queried: {GIVEN_UP_AFTER} requests before it got no answer"}
 
 
 def test_a_truncated_body_is_requested_three_times(tmp_path: Path) -> None:

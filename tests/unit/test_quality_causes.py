@@ -98,12 +98,12 @@ def test_a_suspicious_response_is_degraded_although_no_sample_is_missing(
     world.write()
     [finding] = findings(world)
     assert (finding.code, finding.blocks) == ("GAP-002", False)
-    assert finding.seen == f"1 hour (thanos: answer not whole: {FEWER}); the journal covers it"
+    assert finding.seen == f"1 hour (thanos: response not complete: {FEWER}); the journal covers it"
     world.clusters = {"c1": "samples"}
     world.write()
     [alone] = findings(world)
     assert (alone.code, alone.blocks) == ("GAP-001", True)
-    assert f"3600 s seen by no source (thanos: answer not whole: {FEWER})" in alone.seen
+    assert f"3600 s seen by no source (thanos: response not complete: {FEWER})" in alone.seen
     assert alone.what_to_do.startswith("gpu-ledger pull --cluster c1 --hours")
 
 

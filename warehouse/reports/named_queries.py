@@ -4,7 +4,7 @@ result.
 Put here: reading and running them.
 Not here: the queries (`docs/reference/queries/*.sql`), or printing results.
 
-    -- Which tenants burn fastest?                          the title, ends with a question mark
+    -- Which tenants have the highest burn rate?          the title, ends with a question mark
     --
     -- What the answer means, in a line or more.
     --

@@ -1,8 +1,9 @@
 -- When was the fleet busiest?
 --
--- simultaneous_max is the most cards at one instant, over all clusters; sum_of_node_max adds the
--- nodes' own maxima, which may lie at different instants. By devices they are exact; by capacity and
--- layouts the cards of some slices are not known, and there may have been more.
+-- simultaneous_max is the number of cards in use at one instant, over all clusters;
+-- sum_of_node_max adds the maxima of the nodes, which can occur at different instants. Numbers
+-- from devices are exact. Numbers from capacity and layouts are lower bounds, because the cards of
+-- some slices are unknown.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No hour of this period was counted.

@@ -1,7 +1,7 @@
--- Where did all capacity go?
+-- How was the capacity used?
 --
--- Every second of every card share, per cluster, class and dimension, in seconds of whole cards,
--- rounded down. The terms add up to what is installed, exactly, in `fct_node_share_hours`.
+-- Seconds of card shares per cluster, class and dimension, in seconds of whole cards, rounded
+-- down. In `fct_node_share_hours` the terms add up to the installed capacity exactly.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No node was counted in this period.

@@ -1,9 +1,9 @@
--- What did each GPU class and MIG profile earn?
+-- What is the cost per GPU class and MIG profile?
 --
--- Of tenants only. The rate is that of a whole card; a slice is billed by its weight.
+-- Tenants only. The rate is the rate of a whole card; a slice is billed by its weight.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No tenant has used anything in this period.
+-- empty: No tenant used a GPU in this period.
 select
     gpu_class,
     mig_profile,

@@ -1,11 +1,11 @@
--- What did the gap on a day cost, and whom?
+-- What does the gap of a day cost, per tenant?
 --
--- Time of which one source or none can speak, per tenant: what was billed of it all the same, on
--- whose word, and what was seen by somebody and not billed. Without a day: the whole period.
+-- Time in which at most one source has evidence, per tenant: the billed part and its source, and
+-- the observed part that was not billed. Without a day: the whole period.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- param day = : a day such as 2026-10-09; empty for the whole period
--- empty: Nothing that was used then rests on less than two sources.
+-- empty: All usage in this time has evidence of both sources.
 select
     tenant,
     strftime(hour_started_at, '%Y-%m-%d') as usage_day,

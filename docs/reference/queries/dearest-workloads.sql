@@ -1,10 +1,10 @@
 -- Which workloads cost most?
 --
--- Workloads are owners at the top: a Deployment, a Job, a StatefulSet. The first twenty, with what
--- the last counted hour cost, and what the period is expected to come to at the pace of its last days.
+-- A workload is a top owner: a Deployment, a Job, a StatefulSet. The first twenty, with the cost
+-- of the last counted hour and the expected cost of the period at the rate of its last days.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No workload of a tenant used anything in this period.
+-- empty: No workload of a tenant used a GPU in this period.
 with
 
 used as (

@@ -1,10 +1,10 @@
--- Which devices had readings that do not fit?
+-- Which devices had unusual readings?
 --
--- Power that their use does not explain, memory without a pod, or another temperature or use than in
--- the same hours of other days; with the hour that is farthest from what was expected.
+-- Power that does not match the utilisation, memory without a pod, or a temperature or utilisation
+-- that differs from the same hours of other days; with the hour of the largest deviation.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No reading of any device was out of the ordinary.
+-- empty: No device had an unusual reading.
 with names as (
     select
         cluster_id,

@@ -1,7 +1,10 @@
--- Who will exceed the budget?
+-- Which tenants will exceed their budget?
 --
--- The forecast says how it was made and how far it may be off. A tenant without a budget has an
--- empty one, not one of zero.
+-- The forecast with its method and range. The budget of a tenant without a budget is null, not
+-- zero.
+--
+-- param period = newest: the billing period, such as 2026-10
+-- empty: No tenant used a GPU in this period.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No tenant has used anything in this period.

@@ -1,10 +1,10 @@
--- What was not measured?
+-- Which times were not measured?
 --
--- Stretches that a source does not show, per cluster. Two sources that miss the same stretch
--- leave it to nobody; one that misses it alone does not.
+-- Times without evidence of a source, per cluster. A time in which both sources lack evidence is
+-- unmeasured; if one source has evidence, it is billed by that source.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: Both sources saw every second that they were expected to see.
+-- empty: Both sources have evidence for all expected time.
 with names as (
     select
         cluster_id,

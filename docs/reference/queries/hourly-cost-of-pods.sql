@@ -1,7 +1,8 @@
--- What did each pod cost an hour?
+-- What is the hourly cost of each pod?
 --
--- The cost of the billed time of each pod divided by its hours, rounded down to 10⁻⁹; pods of tenants
--- that were billed in the period. `gpu-ledger prune list` multiplies it by the hours of a stop.
+-- The cost of the billed time of each pod divided by its hours, rounded down to 10⁻⁹; pods of
+-- tenants that were billed in the period. `gpu-ledger prune list` multiplies it by the hours of a
+-- stop.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No pod of a tenant was billed in this period.

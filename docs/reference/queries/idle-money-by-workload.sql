@@ -1,10 +1,11 @@
--- What was paid for and stood idle?
+-- How much of the cost was for idle devices?
 --
--- Device-hours of running pods in which telemetry saw nine of ten samples and none of them busy,
--- per workload, with their share of the pod's cost. Missing telemetry is never idleness.
+-- Device-hours of running pods for which telemetry has nine of ten samples and none of them shows
+-- use, per workload, with their share of the pod's cost. Missing telemetry is never counted as
+-- idle.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No device of a tenant stood idle for a whole hour, as far as telemetry reaches.
+-- empty: No device of a tenant was idle for a whole hour according to telemetry.
 with pods as (
     select distinct
         cluster_id,

@@ -1,7 +1,7 @@
--- Which MIG instances did nobody use?
+-- Which MIG instances were not used?
 --
--- Instances that exist, in seconds of instances: in use (running or held) and idle, per node and
--- profile. A profile that is always idle was cut for nobody.
+-- Existing instances per node and profile, in seconds of instances: in use (running or held) and
+-- idle.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No node had MIG instances in this period.

@@ -1,9 +1,9 @@
--- How does each tenant compare with the month before?
+-- How does each tenant compare with the previous month?
 --
--- A tenant that has only one of the two months has nothing in the other, which is zero here.
+-- A tenant without usage in one of the two months has zero there.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No tenant has used anything in either month.
+-- empty: No tenant used a GPU in either month.
 with costs as (
     select
         tenant,

@@ -1,7 +1,7 @@
 -- Which nodes were full, and for how many hours?
 --
--- An hour counts when, at some instant of it, every card of the node had a running pod. Hours that
--- nobody measured are not among the hours. A card of which slices run has a running pod.
+-- An hour counts if at some instant all cards of the node had a running pod. A card with running
+-- slices has a running pod. Unmeasured hours do not count.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No node was counted in this period.

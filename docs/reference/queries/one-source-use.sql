@@ -1,10 +1,10 @@
--- Who is billed on the word of one source?
+-- Which tenants are billed by one source?
 --
--- Device-seconds of each tenant by what vouches for them. A close is refused when gaps make up
--- more than the limit that was decided.
+-- Device-seconds of each tenant by evidence. A close is refused if gaps exceed the limit of the
+-- policy.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No tenant has used anything in this period.
+-- empty: No tenant used a GPU in this period.
 select
     tenant,
     method,

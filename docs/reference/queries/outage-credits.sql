@@ -1,10 +1,10 @@
--- What was given back for outages?
+-- Which credits were given for outages?
 --
--- One row per outage and what was used in it. On an invoice the credits of a charge are one line of
--- their own; amounts are negative, before cents.
+-- One row per outage and usage in it. On an invoice the credits of a charge are a separate line.
+-- Amounts are negative and not rounded to cents.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No outage of this period gave anything back.
+-- empty: No outage of this period has a credit.
 select
     tenant,
     gpu_class,

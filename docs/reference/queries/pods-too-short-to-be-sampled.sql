@@ -1,9 +1,9 @@
--- Which pods would samples alone have missed?
+-- Which pods were too short for samples?
 --
--- Pods that ran for less than the sampling interval: only the journal can vouch for them.
+-- Pods that ran for less than the sampling interval: only the journal has evidence of them.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: Every pod ran for at least one sampling interval.
+-- empty: All pods ran for at least one sampling interval.
 with intervals as (
     select
         cluster_id,

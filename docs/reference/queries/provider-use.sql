@@ -1,10 +1,9 @@
--- What does the provider use itself?
+-- How much does the provider use?
 --
--- Namespaces that belong to the provider, with what tenants would have paid. It stands on no
--- invoice.
+-- Namespaces that belong to the provider, at the price for tenants. They are on no invoice.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: The provider used nothing in this period.
+-- empty: The provider used no GPU in this period.
 select
     tenant as namespace,
     gpu_class,

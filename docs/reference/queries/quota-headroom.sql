@@ -1,10 +1,10 @@
 -- How much of the quotas is used?
 --
--- The most that was used and allocated in any hour of the period, beside what the quota allows, and
--- in how many hours the quota was full.
+-- The maxima of used and allocated devices in an hour of the period, the quota, and the number of
+-- hours in which the quota was full.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No quota for GPUs was seen in this period.
+-- empty: There was no quota for GPUs in this period.
 with names as (
     select
         cluster_id,

@@ -1,10 +1,10 @@
--- Which tenants burn fastest?
+-- Which tenants have the highest burn rate?
 --
--- The burn rate is the cost of the last counted hour; beside it the last 24 hours and the period to
--- date. Amounts are exact, before an invoice rounds them to cents.
+-- The burn rate is the cost of the last counted hour; the last 24 hours and the period to date are
+-- beside it. Amounts are exact, before they are rounded to cents.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No tenant has used anything in this period.
+-- empty: No tenant used a GPU in this period.
 select
     tenant,
     last_hour_cost_nanos,

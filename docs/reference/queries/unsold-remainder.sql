@@ -1,10 +1,10 @@
--- How much of the cards can nobody buy, because of how they are cut?
+-- How much capacity cannot be sold because of MIG layouts?
 --
--- What no instance of a card covers, in seconds of whole cards, per dimension: seven 1g.5gb leave
--- an eighth of the memory. It is lost as long as the layout stays.
+-- Shares of cards that no instance covers, in seconds of whole cards, per dimension: seven
+-- instances 1g.5gb leave an eighth of the memory uncovered.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: Every card is covered by what it is cut into.
+-- empty: All cards are fully covered by their instances.
 with names as (
     select
         cluster_id,

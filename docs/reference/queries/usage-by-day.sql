@@ -1,6 +1,6 @@
 -- How much was used each day?
 --
--- Of tenants, over all clusters; days without use are rows with zeros as long as the period counts.
+-- Usage of tenants over all clusters. A day without usage has zeros.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No day of this period was counted.

@@ -1,10 +1,10 @@
--- How busy were devices, how full their memory, what did they draw: by cluster, product and tenant?
+-- What are utilisation, memory and power by cluster, product and tenant?
 --
--- Averages over the device-hours that have the reading, NVIDIA and AMD alike. Without a tenant: hours
--- in which no pod held the device. Power is the card's: a MIG instance has none of its own.
+-- Averages over the device-hours that have the reading, for NVIDIA and AMD. Rows without a tenant
+-- are hours in which no pod held the device. Power is measured per card, not per MIG instance.
 --
 -- param period = newest: the billing period, such as 2026-10
--- empty: No device has told its use.
+-- empty: No device has utilisation samples.
 with names as (
     select
         cluster_id,

@@ -1,7 +1,7 @@
--- Which devices were busy while nobody held them?
+-- Which devices were busy without an allocation?
 --
--- Somebody computes past the scheduler: telemetry shows use, and no pod that holds the device. The
--- namespace is the exporter's word, where it has one.
+-- Telemetry shows utilisation, and no pod holds the device: a process bypasses the scheduler. The
+-- namespace comes from the exporter, if it has one.
 --
 -- param period = newest: the billing period, such as 2026-10
 -- empty: No device was used without an allocation.
