@@ -1,9 +1,9 @@
-"""The next DuckDB builds the same facts: the whole refresh, by another version of the engine.
+"""Another version of DuckDB builds the same facts in a whole refresh.
 
-The tier of real servers asks one fleet of the next version; `python -m tests.another_duckdb
-[VERSION]` asks more of any. It builds twice, and the version comes from the package registry once,
-into the user's cache. It stands before ours in a process of its own. What the project pins is what
-it is released with; this says early what an upgrade would change.
+The tests with real servers compare one fleet with the next version; `python -m tests.another_duckdb
+[VERSION]` compares several fleets with any version. It builds twice. The other version is installed
+once from the package registry, into the user's cache, and is imported instead of ours in a process
+of its own. Releases use the pinned version; this comparison shows the changes of an upgrade early.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def built(home: Home, decisions: dict[str, str], engine: str) -> dict[str, objec
 
 
 def compare(version: str, seeds: Sequence[int]) -> str:
-    """Build the same evidence with both, and refuse any difference; what was compared."""
+    """Build the same evidence with both versions and compare them; returns a summary."""
     fleets = [fleet(scenario(seed)) for seed in seeds]
     with tempfile.TemporaryDirectory() as folder:
         home = Home.create(Path(folder) / "home")
@@ -68,7 +68,8 @@ def compare(version: str, seeds: Sequence[int]) -> str:
             live(home, each)
         decisions = clusters_csv(fleets)
         ours = built(home, decisions, "")
-        # Files of a newer version are not opened by an older one: it begins with none.
+        # An older version cannot open files of a newer one, so the second build starts without a
+        # file.
         home.warehouse_path.unlink()
         theirs = built(home, decisions, str(client(version)))
     versions = ours.pop("version"), theirs.pop("version")

@@ -1,7 +1,7 @@
 """An API server that keeps objects in memory: get, list, create, and server-side apply.
 
-Put here: what the agent of simulated GPUs writes to in tests without real servers.
-Not here: what is expected of it. tests/servers runs the agent on a real control plane.
+Put here: the server for the agent of simulated GPUs in tests without real servers.
+Not here: expectations. tests/servers runs the agent on a real control plane.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 class ApplyingApi:
-    """Objects by path; fields of maps are owned by the manager that applied them."""
+    """Objects by path; a field of a map belongs to the manager that applied it."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Document] = {}

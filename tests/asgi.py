@@ -1,6 +1,6 @@
-"""Asking an ASGI application as if it listened, without a port.
+"""Requests to an ASGI application without a port.
 
-Put here: a client that waits.
+Put here: a synchronous client.
 Not here: real sockets (`tests/servers`).
 """
 
@@ -13,7 +13,7 @@ import httpx
 
 
 class Client:
-    """GET and POST of one application, with httpx's answers."""
+    """GET and POST of one application, with responses of httpx."""
 
     def __init__(self, app: Any) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""Usage and grounds of a billing period as values, for tests of what is billed without a warehouse.
+"""Usage and grounds of a billing period as values, for tests of billing without a warehouse.
 
 Put here: charges from a few numbers, priced with fractions and Python's own rounding.
 Not here: facts in a database (`marts_by_hand`).
@@ -32,7 +32,7 @@ DECISIONS: Decisions = load_decisions(
 )
 [RATE] = DECISIONS.rates
 Price = tuple[str, int]
-"""A rate's ID, and what it says for an hour."""
+"""A rate's ID and its price for an hour."""
 PRICE: Price = (RATE.rate_id, RATE_NANOS)
 AMENDED: Price = ("amended", 2_718_281_829)
 Seconds = Mapping[tuple[str, Fraction], int]
@@ -62,7 +62,7 @@ def usage_of(period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> U
         cost = round(Fraction(count * nanos_per_hour, 3600) * weight)
         charges.append(Charge(key, period.ended_at, nanos_per_hour, "EUR", count, cost))
         if count % 3 == 0:
-            # An outage in which a third of it lay.
+            # An outage that covers a third of it.
             credited = replace(key, credited=True)
             seconds_back, cost_back = -(count // 3), -(cost // 3)
             charges.append(
@@ -97,14 +97,14 @@ def _pod(key: ChargeKey, first: datetime, until: datetime, seconds: int, cost: i
 
 
 def checked(period: BillingPeriod, facts: str = "0" * 64) -> CheckResult:
-    """A check by which the period may be billed."""
+    """A check that permits the period to be billed."""
     return CheckResult(period, facts, checks=(Check("by hand", 1, 0),))
 
 
 def basis_of(
     period: BillingPeriod, facts: str = "0" * 64, check_result: CheckResult | None = None
 ) -> Basis:
-    """What a billable period stands on; or one of which the check says something else."""
+    """The basis of a billable period, or of one with another check."""
     return Basis(
         period=period,
         currency="EUR",
@@ -120,7 +120,7 @@ def basis_of(
 def grounds_of(
     period: BillingPeriod, seconds: Seconds, check_result: CheckResult | None = None
 ) -> Grounds:
-    """Usage on its basis; the provider is told nothing."""
+    """Usage on its basis, without notes for the provider."""
     return Grounds(
         basis_of(period, check_result=check_result),
         usage_of(period, seconds),

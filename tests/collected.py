@@ -1,7 +1,8 @@
-"""A fake cluster with a driven clock, and a collector that watches it over HTTP.
+"""A simulated cluster with a driven clock, and a collector that watches it over HTTP.
 
-Put here: the world of the collector's tests: one API server, one clock, one spool, one landing.
-Not here: fleets (`tests/small_fleets.py`), or what is expected.
+Put here: the environment of the collector's tests: one API server, one clock, one spool, one
+landing.
+Not here: fleets (`tests/small_fleets.py`), or expectations.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ingestion.kubernetes.watcher import Retry
 from warehouse.manifest import Attempt
 from warehouse.store import FolderStore
 
-# Long enough for a machine under load; every wait ends as soon as it can.
+# Long enough for a machine under load; every wait ends as soon as its condition is true.
 PATIENCE_SECONDS = 20.0
 QUICK = Retry(first_seconds=0.02, last_seconds=0.05)
 
@@ -44,7 +45,8 @@ QUICK = Retry(first_seconds=0.02, last_seconds=0.05)
 def listening(app: Any) -> Iterator[str]:
     """The application on a free loopback port."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-    # With its protocol named, asyncio sends small answers at once; else each takes 40 ms longer.
+    # With an explicit protocol, asyncio sends small responses at once; otherwise each takes 40 ms
+    # more.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -64,7 +66,7 @@ def listening(app: Any) -> Iterator[str]:
 
 @dataclass
 class World:
-    """Everything that a test of the collector touches."""
+    """The servers, clocks and folders of a test of the collector."""
 
     cluster: Cluster
     clock: VirtualClock
@@ -92,7 +94,7 @@ class World:
         return self.collector
 
     def stop_collector(self) -> None:
-        """Let it end by itself: everything that it heard is written."""
+        """Stop it; it writes all events that it has received."""
         self._stop.set()
         assert self._thread is not None
         self._thread.join(PATIENCE_SECONDS)
@@ -100,7 +102,7 @@ class World:
         self.collector = None
 
     def kill_collector(self) -> None:
-        """As `kill -9` would: nothing more is written."""
+        """Stop it like `kill -9`: it writes no more lines."""
         assert self.collector is not None
         self.collector._writer.pending.clear()
         self.collector._writer.add = lambda lines: None  # type: ignore[method-assign]
@@ -113,7 +115,7 @@ class World:
         assert caught_up, f"the collector did not reach {version}: {self.collector.health}"
 
     def advance(self, seconds: int, step: int = 30) -> None:
-        """Drive the clock in steps; after each the collector knows what there is to know."""
+        """Move the clock in steps; after each the collector has received all events."""
         end = self.clock.now() + timedelta(seconds=seconds)
         while self.clock.now() < end:
             self.clock.advance_to(min(end, self.clock.now() + timedelta(seconds=step)))
@@ -121,7 +123,7 @@ class World:
                 self.catch_up()
 
     def lines(self, kind: str = "", **parts: Any) -> list[dict[str, Any]]:
-        """The lines of the journal, those of a kind, with these parts."""
+        """The lines of the journal of a kind, with these values."""
         found = []
         for segment in segments(self.spool, self.cluster.cluster_id):
             found += list(parse_lines(segment.key, self.spool.read(segment.key)))
@@ -129,7 +131,7 @@ class World:
         return [x for x in found if all(x.get(k) == v for k, v in wanted.items())]
 
     def pull(self, hours: int = 1) -> Attempt:
-        """Land the last whole hours."""
+        """Land the last complete hours."""
         until = hour_of(self.clock.now())
         window = Interval(until - timedelta(hours=hours), until)
         return pull_hours(self.cluster.cluster_id, window, self.spool, self.landing, self.clock)
@@ -151,7 +153,7 @@ def identified(cluster: Cluster) -> Cluster:
 def world(
     cluster: Cluster, folder: Path, start: int, *, faults: tuple[Fault, ...] = (), **options: Any
 ) -> Iterator[World]:
-    """A cluster served from `start` (seconds since the epoch) on."""
+    """A cluster that is served from `start` (seconds since the epoch) on."""
     cluster = identified(cluster)
     clock, ledger = driven(epoch(start)), FaultLedger()
     api = KubernetesApi(cluster, clock, faults=faults, ledger=ledger, **options)

@@ -1,4 +1,4 @@
-"""The page about the command line, made of the commands' own help.
+"""The page about the command line, generated from the help of the commands.
 
 Put here: the page `docs/reference/cli.md`.
 Not here: any help text (the commands have it).

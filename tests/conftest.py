@@ -1,7 +1,7 @@
-"""What holds for every test process.
+"""Settings of every test process.
 
-Put here: what the way in which tests are started must not change. Not here: fixtures, which
-stand beside their tests.
+Put here: making tests independent of the way they are started.
+Not here: fixtures, which are beside their tests.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from tests.replayed_models import ReplayedProject
 from warehouse import build
 from warehouse.dbt_run import DbtProject
 
-# A shell starts what runs in the background deaf to Ctrl-C, children inherit that, and Dagster
-# gives SIGTERM the same treatment: no server that a test starts could then be stopped.
+# A shell starts background processes with SIGINT ignored, and children inherit that. Dagster then
+# ignores SIGTERM as well, so a test could not stop a server.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Where compiled files are not kept, every process compiles its libraries again, which takes longer
-# than most tests.
+# Without compiled files, every process compiles its libraries again, which takes longer than most
+# tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# How wide somebody's terminal is, is no business of a test: tables obey it.
+# The width of tables depends on this variable.
 os.environ.pop("COLUMNS", None)
 
-# `make test` draws the same few examples in every run. The deeper tiers draw other ones for each
-# commit, from the seed that their command prints. Nothing is kept from one run for the next.
+# `make test` uses the same few examples in every run. The deeper tiers use different examples for
+# each commit, from the seed that their command prints. No example is kept for the next run.
 EVERY_PROFILE = {
     "database": None,
     "deadline": None,
@@ -44,9 +44,10 @@ settings.register_profile("random", max_examples=int(os.environ.get("N", "100"))
 settings.load_profile("test")
 
 WITH_ENGINES = ("engines", "servers", "explore")
-"""Markers of tests that run dbt and Great Expectations, as does every process that a test starts.
-The others replay the statements that dbt ran, and evaluate the suites plainly: most of their time
-would be that of the engines."""
+"""Markers of tests that run dbt and Great Expectations, also in processes that a test starts. Other
+tests replay the recorded statements of dbt and evaluate the suites without Great Expectations,
+which would take most of their time.
+"""
 VALIDATE = suites._validate
 
 

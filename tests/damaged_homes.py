@@ -1,7 +1,7 @@
 """Homes with one damaged file, and every command of the command line on them.
 
-Put here: the kinds of files and of damage, the words of each command that reads a home, and what a
-command may end in.
+Put here: the kinds of files and of damage, the arguments of each command that reads a home, and the
+permitted errors.
 Not here: homes (`test_damaged_files` makes them), or the parsers of single files.
 """
 
@@ -32,7 +32,7 @@ ENDLESS = {
     "portal": "serves until it is stopped",
     "prune": "asks a cluster until it is stopped",
 }
-"""Commands with a home that no test can wait for."""
+"""Commands that run until they are stopped."""
 
 VALUES = {
     "period": "2026-10",
@@ -47,7 +47,7 @@ VALUES = {
     "reason": "a test",
     "decided_by": "Ada",
 }
-"""Of required parameters. A new command with another one needs it here."""
+"""Values of required parameters. A new command with another parameter needs it here."""
 
 FURTHER = {
     "close": ("--issue", "--no-recheck"),
@@ -57,19 +57,19 @@ FURTHER = {
     "up": ("--prepare-only",),
     "prune explain": ("--prometheus-url", "http://127.0.0.1:9"),
 }
-"""Options that let a command read more, or end."""
+"""Options with which a command reads more, or ends."""
 
 
 @dataclass(frozen=True)
 class HomeCommand:
-    """A command that reads a home, and the words to type."""
+    """A command that reads a home, and its arguments."""
 
     name: str
     words: tuple[str, ...]
 
 
 def commands(home: Path) -> list[HomeCommand]:
-    """Every command of the table that takes a home, and `verify`, which reads what a home made."""
+    """Every command of the table that takes a home, and `verify`, which reads files of a home."""
     listed = [c for c in _leaves(cli, ()) if _has_home(c[1]) and c[0][0] not in ENDLESS]
     listed += [c for c in _leaves(cli, ()) if c[0][0] in ENDLESS and len(c[0]) > 1]
     made = [_typed(" ".join(path), command, home) for path, command in listed]
@@ -123,7 +123,7 @@ Damage = Callable[[Path, random.Random], None]
 def _written(change: Callable[[bytes, random.Random], bytes]) -> Damage:
     def damage(path: Path, choose: random.Random) -> None:
         body = change(path.read_bytes(), choose)
-        path.unlink()  # it may be a link to the file of the home that is copied
+        path.unlink()  # it may be a link to a file of the original home
         path.write_bytes(body)
 
     return damage
@@ -168,7 +168,7 @@ def kinds_of_files(template: Path) -> dict[str, list[Path]]:
 
 @dataclass(frozen=True)
 class Case:
-    """One damaged file, and the commands that are run."""
+    """One damaged file, and the commands for it."""
 
     kind: str
     place: Path
@@ -176,7 +176,7 @@ class Case:
 
 
 def cases(template: Path, choose: random.Random) -> list[Case]:
-    """The whole cross product of kinds and damages, in a random order; one file of each kind."""
+    """All pairs of a kind and a damage, in random order; one file of each kind."""
     found = [
         Case(kind, choose.choice(places), damage)
         for kind, places in kinds_of_files(template).items()
@@ -187,7 +187,7 @@ def cases(template: Path, choose: random.Random) -> list[Case]:
 
 
 def copied(template: Path, folder: Path) -> Path:
-    """A copy whose files may be replaced; those that are changed in place are its own."""
+    """A copy whose files may be replaced; files that are changed in place are real copies."""
 
     def copy(source: str, target: str) -> None:
         if source.endswith((".duckdb", ".toml", ".csv", ".jsonl", ".wal")):
@@ -202,13 +202,13 @@ def copied(template: Path, folder: Path) -> Path:
 
 
 def error_of(words: Sequence[str]) -> BaseException | None:
-    """What a command ended in; None where it did its work, or its findings are its result."""
+    """The error of a command; None if it succeeded, or ended with findings."""
     raised = CliRunner().invoke(cli, list(words), standalone_mode=False).exception
     return PlaceFailed(raised) if isinstance(raised, OSError) else raised
 
 
 def fault_of(raised: BaseException | None, place: Path) -> str:
-    """What is wrong with the error of a command on a home with a damaged file; "" is nothing."""
+    """The fault in the error of a command on a damaged home; empty if there is none."""
     if isinstance(raised, SystemExit):
         return "" if raised.code in (0, None, *EXIT_CODES) else f"exit code {raised.code}"
     if raised is None or isinstance(raised, click.ClickException):
@@ -234,9 +234,9 @@ def walk(
     but: Sequence[str] = (),
     count: int = 0,
 ) -> tuple[int, list[str]]:
-    """Commands run, and what was wrong with any error that the whole home does not end in.
+    """The number of commands run, and the faults of errors that the undamaged home does not cause.
 
-    `but` leaves commands out; `count` is how many of them run on one home, all where it is 0.
+    `but` excludes commands; `count` is the number of commands on one home, all if it is 0.
     """
     whole = copied(template, folder / "whole")
     expected = {
@@ -263,7 +263,7 @@ def walk(
 def unnamed_on_a_full_disk(
     template: Path, folder: Path, limit: int, but: Sequence[str]
 ) -> list[str]:
-    """The commands whose error does not name the file, where none may grow beyond `limit` bytes."""
+    """The commands whose error does not name the file, if no file may grow beyond `limit` bytes."""
     faults = []
     for number, one in enumerate(commands(copied(template, folder / "words") / "home")):
         if one.name in but:

@@ -1,7 +1,7 @@
-"""Decision tables written in a line each, for tests that are about something else than columns.
+"""Decision tables with one line per row, for tests that do not concern their columns.
 
-Put here: the headers as people have them in their homes, spelled out, and a signature.
-Not here: what the tables mean.
+Put here: the headers as in users' homes, written out, and a signature.
+Not here: the meaning of the tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADERS = {
     "reason,decided_by,decided_on",
     "amendments": "billing_period,amended_table,reason,decided_by,decided_on,second_name",
 }
-"""The columns as they stand in homes; a change here is a change of everybody's files."""
+"""The columns in users' homes; a change here changes the files of all users."""
 
 SIGNED_LAST = {"clusters", "tenants", "budgets", "outages", "policies", "parties", "products"}
 
@@ -38,7 +38,7 @@ EMPTY_LAST = {"budgets": 4, "parties": 7}
 
 
 def table(name: str, *rows: str) -> dict[str, str]:
-    """One file. Where the signature ends the row it may be left out; `|` stands in its place."""
+    """One file. A signature at the end of a row may be omitted; `|` stands for it elsewhere."""
     lines = [HEADERS[name]]
     for row in rows:
         full = f"{row},|" if name in SIGNED_LAST and "|" not in row else row

@@ -1,4 +1,4 @@
-"""The files of deploy/alerts and deploy/dashboards that are made from the code.
+"""The files of deploy/alerts and deploy/dashboards that are generated from the code.
 
 Put here: their text. A test compares them; GPU_LEDGER_WRITE_GOLDEN=1 writes them again.
 Not here: rules (`portal.alerting.rules`) and dashboards (`portal.dashboards`).

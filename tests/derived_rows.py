@@ -1,9 +1,9 @@
-"""The rows of derived files as a reader means them: series by their labels, times as instants.
+"""The rows of derived files with labels of series and with instants.
 
 Put here: reading the Parquet of samples in tests.
-Not here: how it is written (`ingestion.thanos.runs`, which is under test).
+Not here: writing it (`ingestion.thanos.runs`, which is tested).
 
-Keys of series differ from file to file, so rows are compared by what the keys stand for.
+Keys of series differ from file to file, so rows are compared by the labels of the keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def rows_of(runs: Path, cluster_id: str, attempt_ids: Iterable[str], table: str)
 
 
 def rows_landed(landing: Landing, runs: Path, cluster_id: str, table: str) -> list[Row]:
-    """The rows of every attempt that was landed."""
+    """The rows of every landed attempt."""
     names = [attempt.attempt_id for attempt in landing.attempts(cluster_id)]
     return rows_of(runs, cluster_id, names, table)
 

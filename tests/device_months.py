@@ -1,11 +1,11 @@
-"""A month of device readings of simulated clusters, as facts; and anomalies planted in them.
+"""A month of device readings of simulated clusters, as facts, with planted anomalies.
 
-Put here: hours of every card, instance and partition from the simulator's own state, and changes
-of single readings with what they are.
-Not here: what the ledger finds (`scenarios/test_device_anomalies`).
+Put here: hours of every card, instance and partition from the simulator's own state, and changes of
+single readings with their kind.
+Not here: the findings of the ledger (`scenarios/test_device_anomalies`).
 
-The simulator computes use, memory, power and temperature; they are written as `fct_gpu_use` writes
-what exporters show. Nothing of a planted anomaly is known to the model that looks for it.
+The simulator calculates use, memory, power and temperature; they are written like `fct_gpu_use`
+from exporters. The model that searches for anomalies has no data about the planted ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One hour of one device whose reading was changed."""
+    """One hour of one device with a changed reading."""
 
     what: str
     rule_name: str
@@ -168,13 +168,13 @@ def _whole(row: Row) -> bool:
 
 
 def _stall(row: Row, _: random.Random) -> None:
-    """Nothing is computed, so nothing is drawn for it."""
+    """The device does not calculate, so it uses no power for that."""
     row.update(use_millionths_average=0, use_millionths_maximum=0)
     if row["power_milliwatts_average"] is not None:
         row.update(power_milliwatts_average=min(60_000, row["power_milliwatts_average"]))
 
 
-# Of the cards of the demo whose power is their own.
+# Of the demo's cards that have their own power reading.
 PEAK_WATTS = {"NVIDIA H100 80GB HBM3": 700, "NVIDIA A100-SXM4-80GB": 400, "Tesla T4": 70}
 
 KINDS: dict[str, tuple[str, Any, Any, int]] = {
@@ -215,11 +215,11 @@ KINDS: dict[str, tuple[str, Any, Any, int]] = {
 }
 
 
-# --- looking ---
+# --- searching ---
 
 
 def found_in(rows: Sequence[Row]) -> list[Row]:
-    """What the model finds in these hours."""
+    """The anomalies that the model finds in these hours."""
     connection = connect(":memory:")
     _table(connection, "fct_gpu_use", contracts()["fct_gpu_use"], rows)
     clusters = {row["cluster_id"] for row in rows}

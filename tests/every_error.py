@@ -1,7 +1,7 @@
 """Every error that the code can raise, by its code.
 
 Put here: finding them all.
-Not here: what their pages and messages say (`architecture/test_pages`, `tests/messages`).
+Not here: their pages and messages (`architecture/test_pages`, `tests/messages`).
 """
 
 from __future__ import annotations

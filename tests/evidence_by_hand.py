@@ -1,9 +1,9 @@
-"""Small fleets as seconds, written as the Parquet and manifests that both sources would leave.
+"""Small fleets as seconds, written as the Parquet and manifests of both sources.
 
-Put here: pods and nodes as plain numbers, and the evidence of a fault-free or faulty look at them.
-Not here: servers, decoding, or anything that counts: expected values are the tests' own business.
+Put here: pods and nodes as plain numbers, and their evidence with or without faults.
+Not here: servers, decoding, or calculations: tests contain their own expected values.
 
-Everything is in whole seconds after `START`, the first second of the period.
+All times are whole seconds after `START`, the first second of the period.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GPU = "nvidia.com/gpu"
 
 @dataclass
 class Pod:
-    """One pod: bound, started, ended (None: still there at the end of the evidence)."""
+    """One pod: bound, started, ended (None: still running at the end of the evidence)."""
 
     name: str
     started: int | None
@@ -49,15 +49,15 @@ class Pod:
     bound: int | None = None
     uid: str = ""
     workload: tuple[str, str] = ("", "")
-    lingers: int = 0  # seconds that its request series go on after the end
+    lingers: int = 0  # seconds for which its request series continues after the end
     end_is_told: bool = True  # whether an observation has the time of the end
     in_journal: bool = True
     in_samples: bool = True
     restarted: int | None = None  # the container's start that samples report later
-    first_started: int | None = None  # an earlier start, of which the journal was not told
-    sampled_from: int | None = None  # when samples begin to say Running, where that is not true
-    sampled_until: int | None = None  # when they cease to
-    phase_lost_from: int | None = None  # from when on the phase is not sampled at all
+    first_started: int | None = None  # an earlier start, which the journal does not have
+    sampled_from: int | None = None  # when samples begin to report Running, if not at the true time
+    sampled_until: int | None = None  # when these samples end
+    phase_lost_from: int | None = None  # from then on the phase has no samples
 
     def __post_init__(self) -> None:
         self.uid = self.uid or f"uid-{self.namespace}-{self.name}"
@@ -78,22 +78,23 @@ class Node:
 
 @dataclass
 class Cluster:
-    """What one cluster's sources saw."""
+    """The evidence of one cluster."""
 
     cluster_id: str = "c1"
     pods: list[Pod] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=lambda: [Node()])
-    until: int = 2 * HOUR  # evidence ends here (whole hours)
+    until: int = 2 * HOUR  # the end of the evidence (whole hours)
     since: int = 0
     interval: int = 30
-    offset: int = 7  # seconds after the full interval at which scrapes happen
+    offset: int = 7  # seconds between the full interval and its scrape
     lost_scrapes: list[tuple[int, int]] = field(default_factory=list)
     unwatched: list[tuple[int, int]] = field(default_factory=list)
     with_samples: bool = True
     with_journal: bool = True
     outcome: str = "ok"
-    contradictions: list[tuple[int, str, str]] = field(default_factory=list)  # when, UID, what
-    # Samples besides those of pods and nodes: metric, labels, since, until, value.
+    # Time, UID, contradiction.
+    contradictions: list[tuple[int, str, str]] = field(default_factory=list)
+    # Additional samples: metric, labels, since, until, value.
     series: list[tuple[str, dict[str, str], int, int, str]] = field(default_factory=list)
 
 
@@ -264,7 +265,7 @@ class _Samples(_Attempt):
             )
 
     def _key_of(self, metric: str, labels: Mapping[str, str]) -> int:
-        """One of its own for each series; of its own in the cluster once it is written."""
+        """The key of a series in the cluster."""
         row = {"metric": metric, "uid": None, "pod": None, "labels": sorted(labels.items())}
         for known in self.rows["series"]:
             if {**known, **row} == known:
@@ -274,7 +275,7 @@ class _Samples(_Attempt):
         return key
 
     def _runs(self, since: int, until: int) -> Iterable[tuple[int, int]]:
-        """The scrapes in `[since, until)`, joined while none is missing within an hour."""
+        """The scrapes in `[since, until)` as runs without a missing scrape, cut at each hour."""
         step, offset = self.cluster.interval, self.cluster.offset
         since, until = max(since, self.since), min(until, self.until)
         scrape = since + (offset - since) % step
@@ -331,7 +332,7 @@ class _Journal(_Attempt):
         return not any(a <= second < b for a, b in self.cluster.unwatched)
 
     def _looks(self) -> list[int]:
-        """Instants of complete lists: every hour that is watched, and after every gap."""
+        """Instants of complete lists: each watched hour, and after each gap."""
         lists = [h for h in range(self.since, self.until, HOUR) if self._is_watched(h)]
         lists += [b for _, b in self.cluster.unwatched if self.since <= b < self.until]
         return sorted(set(lists))
@@ -377,7 +378,7 @@ class _Journal(_Attempt):
         events = [(bound, "added"), (pod.started, "modified"), (pod.ended, "deleted")]
         told = [(s, via) for s, via in events if s is not None and self._is_watched(s)]
         told += [(s, "hourly_list") for s in self._looks() if bound <= s < ended]
-        # After a gap the relist is compared with what was open.
+        # After a gap, the new list is compared with the open pods.
         for a, b in self.cluster.unwatched:
             if pod.ended is not None and a <= pod.ended < b and bound < a:
                 told.append((b, "relisted"))

@@ -1,8 +1,8 @@
 """An Alertmanager in memory, by a clock of its own: alerts, groups, inhibition, notification log.
 
-Put here: the parts of the API v2 and of the notification pipeline that gpu-ledger relies on.
-Not here: what is expected. `tests/servers/test_alerts_reach_alertmanager.py` runs one script on
-this and on the real server.
+Put here: the parts of the API v2 and of the notification pipeline that gpu-ledger uses.
+Not here: expectations. `tests/servers/test_alerts_reach_alertmanager.py` runs one script on this
+and on the real server.
 
 Groups are by namespace; a higher step of the same budget and kind inhibits lower ones.
 """
@@ -23,7 +23,7 @@ SAME_BUDGET = ("namespace", "budget", "source", "period", "kind")
 
 @dataclass
 class Notification:
-    """One webhook: the alerts of a group that fire."""
+    """One webhook call with all firing alerts of a group."""
 
     at: datetime
     steps: frozenset[Labels]
@@ -31,7 +31,7 @@ class Notification:
 
 @dataclass
 class FakeAlertmanager:
-    """One peer. Peers that share a log do not notify what another one has notified."""
+    """One peer. Peers that share a log do not repeat each other's notifications."""
 
     now: datetime
     log: dict[str, tuple[frozenset[Labels], datetime]] = field(default_factory=dict)
@@ -49,12 +49,12 @@ class FakeAlertmanager:
         return httpx.MockTransport(self._respond)
 
     def restart(self) -> None:
-        """Alerts and groups are kept in memory only; the log is kept."""
+        """Restart: alerts and groups are lost; the log is kept."""
         self._alerts.clear()
         self._flushes.clear()
 
     def advance(self, now: datetime) -> None:
-        """Let time pass, and notify the groups that are due on the way."""
+        """Move the clock, and notify each group when it is due."""
         while due := [(at, group) for group, at in self._flushes.items() if at <= now]:
             self.now, group = min(due)
             self._flush(group)

@@ -1,11 +1,12 @@
-"""A node with ROCm tools that are not there: fake `amd-smi`, `rocm-smi`, `amdsmi`, sysfs, kubelet.
+"""A node without ROCm tools: fake `amd-smi`, `rocm-smi`, `amdsmi`, sysfs, kubelet.
 
-Put here: what each of them writes, and how it can fail.
-Not here: what the exporter makes of it (`test_amd_exporter_*`).
+Put here: the output of each of them, and its failures.
+Not here: the readings of the exporter (`test_amd_exporter_*`).
 
-The shapes are those of the real tools: rocm-smi as in the captures of the data folder, amd-smi and
+The formats are those of the real tools: rocm-smi as in the captures of the data folder, amd-smi and
 amdsmi as in AMD's published interface (24.6, 26.0). `amd-smi` and `rocm-smi` are programs in a
-folder, `amdsmi` is a package in another; each writes what lies in a file beside it, or fails.
+folder, `amdsmi` is a package in another one. Each writes the contents of a file beside it, or
+fails.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import grpc
 from amd_exporter.pod_resources_pb2 import ListPodResourcesResponse
 
 FAILURES = {
-    # The child holds the output open after its parent was killed.
+    # The child keeps the output open after its parent is killed.
     "hang": "sleep 600 & echo $! > {folder}/child; wait",
     "crash": "echo 'amdgpu: driver is not loaded' >&2; exit 3",
     "killed": "kill -SEGV $$",
@@ -43,7 +44,7 @@ class Rocm:
         (self.folder / "bin").mkdir(parents=True)
 
     def rocm_smi(self, text: str, version: str = "6.0.2") -> None:
-        """A rocm-smi that writes this."""
+        """A rocm-smi with this output."""
         (self.folder / "rocm-smi.json").write_text(text)
         (self.folder / ".info").mkdir(exist_ok=True)
         (self.folder / ".info" / "version").write_text(f"{version}-115\n")
@@ -57,7 +58,7 @@ class Rocm:
         refused: str = "",
         before: str = "",
     ) -> None:
-        """An amd-smi of a version; its JSON is a list before 26. It refuses options by name."""
+        """An amd-smi of a version (before 26 its JSON is a list) that refuses the given options."""
         wrapped = (lambda rows: {"gpu_data": rows}) if version >= "26" else list
         names = ("list", "static", "metric")
         for name in names:
@@ -75,7 +76,7 @@ class Rocm:
         self._program("amd-smi", "\n".join(lines))
 
     def arguments(self) -> list[str]:
-        """With what amd-smi was started, since the last look."""
+        """The arguments of all starts of amd-smi since the last call."""
         path = self.folder / "amd-smi.calls"
         found = path.read_text().splitlines()
         path.write_text("")
@@ -86,18 +87,18 @@ class Rocm:
         return [line.split()[0] for line in self.arguments()]
 
     def failing(self, tool: str, how: str) -> None:
-        """The tool fails from now on."""
+        """Let the tool fail from now on."""
         self._program(tool, FAILURES[how].replace("{folder}", str(self.folder)))
 
     def library(self, gpus: Sequence[Mapping[str, Any]], how: str = "") -> None:
-        """An amdsmi package that has these GPUs, or fails: in init, in a call, by a hang."""
+        """An amdsmi package with these GPUs, or one that fails: in init, in a call, by a hang."""
         package = self.folder / "share" / "amd_smi" / "amdsmi"
         package.mkdir(parents=True, exist_ok=True)
         (package / "gpus.json").write_text(json.dumps({"gpus": list(gpus), "how": how}))
         (package / "__init__.py").write_text(LIBRARY)
 
     def _program(self, name: str, lines: str) -> None:
-        # Replaced by renaming, as a package manager does: the new one is another file.
+        # Replaced by renaming, like a package manager does, so that the inode changes.
         new = self.folder / "bin" / f".{name}"
         new.write_text(f"#!/bin/sh\n{lines}\n")
         new.chmod(0o755)
@@ -278,7 +279,7 @@ def library_gpu(index: int, *, bdf: str, serial: str = "0x0123456789ABCDEF") -> 
 
 
 def partitioned_card(bus: str, first: int, count: int, **options: Any) -> list[dict[str, Any]]:
-    """The logical devices of a card in partitions, as ROCm 7 shows them."""
+    """The logical devices of a partitioned card, as in ROCm 7."""
     serial = f"0x{int(bus, 16):016X}"
     return [
         amd_smi_gpu(
@@ -320,7 +321,7 @@ def sysfs(
 
 @dataclass
 class Kubelet:
-    """The half of a kubelet that lists pods and their devices."""
+    """The pod-resources API of a kubelet: pods and their devices."""
 
     socket: Path
     response: ListPodResourcesResponse = field(default_factory=ListPodResourcesResponse)

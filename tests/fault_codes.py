@@ -1,11 +1,11 @@
-"""The numbers of the catalogue of faults: what each is, and what in a scenario shows it.
+"""The numbers of the catalogue of faults, each with the scenarios that contain it.
 
 Put here: one row per number; the table in the reference is generated from it and from the faults.
 Not here: the faults (`fake_gpu.faults.catalogue`).
 
-Groups A (samples) and B (Kubernetes) are what goes wrong with a source; group I is what would make
-a simulated fleet worthless. Most numbers are one fault line. Some are no fault but something that
-really happens: these are stories of the library.
+Groups A (samples) and B (Kubernetes) are faults of a source; group I are defects that would make a
+simulated fleet useless. Most numbers are one fault line. Some are real events instead of faults;
+these are scenarios of the library.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Code:
 
     code: str
     what: str
-    stories: tuple[str, ...] = ()  # scenarios of the library in which it happens
-    otherwise: str = ""  # where neither a fault nor a story shows it
-    is_grave: bool = False  # among the twenty that most often corrupt a bill in silence
+    stories: tuple[str, ...] = ()  # scenarios of the library that contain it
+    otherwise: str = ""  # the reason if neither a fault nor a scenario contains it
+    is_grave: bool = False  # among the twenty that most often make a bill wrong without an error
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ KUBERNETES = (
     _code("B27", "a list that misses many"),
     _code("B28", "labels, annotations and names as people write them", "odd_names_and_labels"),
 )
-# (what would be wrong with a fake, the test that holds that it is not)
+# (defect of a simulator, the test that excludes it)
 FAKE = (
     ("I01", "answers too well behaved to be real",
      "tests/servers/test_fake_equals_thanos.py::test_deduplication_creates_gaps_in_both"),

@@ -1,4 +1,4 @@
-"""Fleets played from scenario text, and questions that many tests ask of them.
+"""Fleets simulated from scenario text, and checks that many tests share.
 
 Put here: building a fleet in one line, and brute-force checks of any fleet.
 Not here: fleets written out value by value (`small_fleets`).
@@ -49,7 +49,7 @@ def _end(end: int | None) -> int:
 
 
 def check_invariants(cluster: Cluster) -> None:
-    """What is true of every cluster that was ever played, checked without cleverness."""
+    """Check the properties of every simulated cluster by brute force."""
     check_names(cluster)
     check_nobody_shares_a_device(cluster)
     check_shares_fit_cards(cluster)
@@ -66,7 +66,7 @@ def check_invariants(cluster: Cluster) -> None:
 
 
 def check_names(cluster: Cluster) -> None:
-    """A UID is one pod's, and a name is one pod's at a time."""
+    """A UID belongs to one pod, and a name to one pod at a time."""
     assert len({p.uid for p in cluster.pods}) == len(cluster.pods)
     by_name = defaultdict(list)
     for each in cluster.pods:
@@ -97,7 +97,7 @@ def check_nobody_shares_a_device(cluster: Cluster) -> None:
 
 
 def check_shares_fit_cards(cluster: Cluster) -> None:
-    """At every instant, what is held of a card is at most the card, in both dimensions."""
+    """At every instant, the held devices of a card are at most the card, in both dimensions."""
     for node in cluster.nodes:
         for card in node.cards:
             devices = {d.device_id: d for d in node.devices if d.card_id == card.card_id}

@@ -1,8 +1,8 @@
-"""Pages that say what to run without showing what comes of it: their blocks, and running them.
+"""Pages with commands but without their output: reading and running their blocks.
 
-Put here: reading `sh`, `yaml` and `toml` blocks, and a shell in which programs that a reader has
-and a test has not (kubectl, oc, promtool, a pager) stand in.
-Not here: pages that show what is printed (`tests.transcripts`), or which pages there are.
+Put here: reading `sh`, `yaml` and `toml` blocks, and a shell with replacements for programs that
+a test does not have (kubectl, oc, promtool, a pager).
+Not here: pages with output (`tests.transcripts`), or the list of pages.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def of(page: str, language: str) -> list[str]:
 
 
 def commands_in(text: str) -> list[list[str]]:
-    """What is typed, word by word; comments are for the reader."""
+    """The commands, word by word, without comments."""
     whole = text.replace("\\\n", " ")
     return [words for line in whole.splitlines() if (words := shlex.split(line, comments=True))]
 
 
 def typed(folder: Path, script: str, variables: Mapping[str, str] | None = None) -> str:
-    """Run a script to its end, each line of which has to work; what it said."""
+    """Run a script, each line of which must succeed; returns its output."""
     programs = folder / "programs"
     programs.mkdir(exist_ok=True)
     for name, body in STAND_INS.items():

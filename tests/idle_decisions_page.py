@@ -1,4 +1,4 @@
-"""The page of random decisions about idleness: what each fault of the samples led to, by two rules.
+"""The page of random decisions about idleness: the result of each fault of samples under two rules.
 
 Put here: the rule of the known tool, counting decisions, and the page.
 Not here: random workloads and their faults (`tests.idle_workloads`), or our rule (`idle_pruner`).
@@ -58,7 +58,7 @@ def known_tool_stops(samples: Samples) -> bool:
                 continue
             full = (pod, labels["UUID"], labels.get("GPU_I_ID", ""))
             if full in seen and name == "DCGM_FI_DEV_GPU_UTIL":
-                continue  # `or`: the second metric counts where the first has nothing
+                continue  # `or`: the second metric counts if the first has no samples
             seen.add(full)
             key = (pod, labels["UUID"])
             highest = max(float(value[1]) for value in series["values"])

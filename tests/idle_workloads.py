@@ -1,7 +1,7 @@
 """Random workloads with known use, their samples with faults, and a Kubernetes API in memory.
 
-Put here: the truth about devices, the samples that exporters and scrapes make of it, and the
-objects that a pruner reads and patches.
+Put here: the truth about devices, their samples after exporters and scrapes, and the objects that
+a pruner reads and patches.
 Not here: expectations (the tests beside this file).
 """
 
@@ -74,7 +74,7 @@ def scrape_times(now: datetime = NOW, minutes: int = 30) -> list[float]:
 
 
 def samples_of(devices: Sequence[TrueDevice], *, is_new_dcgm: bool = False) -> Samples:
-    """What a healthy exporter and a healthy Prometheus have of these devices."""
+    """The samples of these devices with a working exporter and Prometheus."""
     samples = Samples()
     times = scrape_times()
     for node in sorted({device.node for device in devices}):
@@ -131,7 +131,7 @@ def lose_a_series(chance: random.Random, samples: Samples) -> None:
 
 
 def lose_the_busy_samples(chance: random.Random, samples: Samples) -> None:
-    """Exactly the samples that show use are missing, of every metric of one device."""
+    """Remove the samples that show use, from every metric of one device."""
     uuid = chance.choice(_every(samples))["metric"]["UUID"]
     for series in _every(samples):
         if series["metric"]["UUID"] == uuid:
@@ -140,7 +140,7 @@ def lose_the_busy_samples(chance: random.Random, samples: Samples) -> None:
 
 
 def cut_the_window(chance: random.Random, samples: Samples) -> None:
-    """The exporter was away for a part of the window: neither samples nor scrapes."""
+    """The exporter was down for a part of the window: neither samples nor scrapes."""
     times = scrape_times()
     first = chance.randrange(len(times) - 10)
     last = first + chance.randrange(6, 30)
@@ -151,7 +151,7 @@ def cut_the_window(chance: random.Random, samples: Samples) -> None:
 
 
 def fail_scrapes(chance: random.Random, samples: Samples) -> None:
-    """`up` is 0 for a part of the window, and so the samples are missing."""
+    """`up` is 0 for a part of the window, and its samples are missing."""
     times = scrape_times()
     first = chance.randrange(len(times) - 10)
     away = set(times[first : first + chance.randrange(1, 30)])
@@ -190,7 +190,7 @@ def say_nothing_at_all(chance: random.Random, samples: Samples) -> None:
 
 
 def stop_early(chance: random.Random, samples: Samples) -> None:
-    """The last minutes are not there yet."""
+    """The last minutes are missing."""
     count = chance.randrange(3, 40)
     for found in samples.series.values():
         for series in found:

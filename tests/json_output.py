@@ -1,7 +1,7 @@
-"""What machines read: the schema of every command's JSON, and what in a document is not like it.
+"""The JSON output of commands: the schema of each, and differences of a document from it.
 
 Put here: the schemas by command, comparing a document, the page about them.
-Not here: which documents are compared (the tests that run commands).
+Not here: the choice of documents (the tests that run commands).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SHARED = ("instant", "period", "sha256", "row", "error")
 
 @cache
 def schemas() -> Mapping[str, Any]:
-    """The schema file's definitions: what is shared, then a schema for each command."""
+    """The definitions of the schema file: shared ones, then a schema for each command."""
     found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))["$defs"]
     return found
 
 
 def commands_with_json() -> list[str]:
-    """The commands that print JSON, as they are typed."""
+    """The commands that print JSON, with their words."""
     return [
         path
         for path, command in _leaves()
@@ -55,14 +55,14 @@ def _leaves_of(path: str, command: click.Command) -> Iterator[tuple[str, click.C
 
 
 def differences(command: str, printed: str) -> list[str]:
-    """Where what was printed is not as the command's schema says; nothing when it is."""
+    """The differences of the output from the command's schema; empty if there are none."""
     whole = {"$ref": f"#/$defs/{command}", "$defs": schemas()}
     found = Draft202012Validator(whole).iter_errors(json.loads(printed))
     return [f"{command} {error.json_path}: {error.message[:300]}" for error in found]
 
 
 def json_page() -> str:
-    """The page `docs/reference/json-output.md`, made of the schemas."""
+    """The page `docs/reference/json-output.md`, generated from the schemas."""
     parts = [
         "# JSON output\n",
         "What `-o json` (or `--json`) prints, command by command. This page is made from"

@@ -1,8 +1,8 @@
 """A journal that is written and landed, and killed at its n-th step, for every n.
 
-Put here: a collector's writer and the pull of its hours, dying at one step of the disk, and what
-was left.
-Not here: what a step is (`tests.killed_pulls`), what has to hold (`tests/unit`).
+Put here: a collector's writer and the pull of its hours, killed at one step of the disk, and the
+remaining files.
+Not here: counting steps (`tests.killed_pulls`), or expectations (`tests/unit`).
 
 Run as `python -m tests.killed_journals FOLDER`: prints one JSON line for each kill point.
 """
@@ -31,7 +31,7 @@ LINES = 10
 
 
 def write_from(home: Path, first: int) -> None:
-    """What a collector writes from a line on: one segment after the other."""
+    """Write the lines from `first` on like a collector, one segment after the other."""
     journal = JournalWriter(FolderStore(home / "spool"), CLUSTER_ID, "one", "0.1.0", first)
     for number in range(first, LINES):
         at = NOON + number * 2 * HOUR / LINES
@@ -51,14 +51,14 @@ def write_and_land(home: Path) -> None:
 
 
 def spooled(home: Path) -> list[int]:
-    """The lines that are durable, as whoever comes next finds them."""
+    """The durable lines, as the next process reads them."""
     store = FolderStore(home / "spool")
     bodies = [parse_lines(one.key, store.read(one.key)) for one in segments(store, CLUSTER_ID)]
     return [line["number"] for lines in bodies for line in lines if line["line"] == "broken"]
 
 
 def landed(home: Path) -> list[list[int]]:
-    """The lines of every attempt that was landed."""
+    """The lines of every landed attempt."""
     landing = Landing(FolderStore(home / "landing"))
     assert landing.verify().problems == ()
     found = []

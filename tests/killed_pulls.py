@@ -1,11 +1,11 @@
 """A pull that is killed at its n-th step, for every n, each in a process of its own.
 
-Put here: counting steps, dying at one, and describing what was left.
-Not here: what has to hold afterwards (`tests/unit/test_landing_crashes`).
+Put here: counting steps, killing at one, and describing the remaining files.
+Not here: expectations about them (`tests/unit/test_landing_crashes`).
 
 A step is any call that changes the disk (open for writing, write through fsync, link, rename,
-remove, mkdir). A killed process runs no `finally` and flushes nothing; and because what was not yet
-synced may be lost, the file being synced is cut to half before death.
+remove, mkdir). A killed process runs no `finally` and flushes no buffer. Unsynced bytes may be
+lost, so the file that is being synced is cut to half before the kill.
 
 Run as `python -m tests.killed_pulls FOLDER`: prints one JSON line for each kill point.
 """
@@ -48,7 +48,7 @@ def pull(home: Path) -> Attempt:
 
 
 class Steps:
-    """Counts the steps of this process, and ends it at one of them."""
+    """Counts the steps of this process, and kills it at one of them."""
 
     def __init__(self, last: int) -> None:
         self._left = last
@@ -85,7 +85,7 @@ def _half(descriptor: int) -> None:
 
 
 def killed_at(step: int, act: Callable[[], object], writers: int = 1) -> bool:
-    """Act in a child that dies at the step; False when it finished before."""
+    """Act in a child that is killed at the step; False if it ended before."""
     child = os.fork()
     if child == 0:
         ingestion.evidence.landing.WRITERS = writers
@@ -96,7 +96,7 @@ def killed_at(step: int, act: Callable[[], object], writers: int = 1) -> bool:
 
 
 def described(home: Path) -> dict[str, Any]:
-    """What the landing and the derived files say, after the missing ones were made."""
+    """The landing and the derived files, after missing derived files were written again."""
     landing = Landing(FolderStore(home / "landing"))
     report = landing.verify()
     rebuild(landing, home / "runs", missing_only=True)
@@ -124,7 +124,8 @@ def main(folder: Path) -> None:
     while True:
         step += 1
         home = folder / str(step)
-        # One writer makes the steps the same on every run; many, as in life, mix them.
+        # With one writer the steps are the same in every run; with several they mix as in
+        # production.
         writers = 1 if step % 3 else WRITERS
         died = killed_at(step, lambda: pull(home), writers)  # noqa: B023
         left = described(home)

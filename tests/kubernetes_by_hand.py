@@ -1,7 +1,7 @@
-"""Kubernetes objects written by hand, as short as they can be, and a state to tell them to.
+"""Short Kubernetes objects written by hand, and a journal state that receives them.
 
 Put here: documents for tests of the collector's pure parts.
-Not here: the fake API server's objects, which come from a fleet.
+Not here: the simulated API server's objects, which come from a fleet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
 
 
 def at(seconds: int) -> datetime:
-    """So many seconds after noon."""
+    """The instant this number of seconds after noon."""
     return NOON + timedelta(seconds=seconds)
 
 
@@ -51,7 +51,7 @@ def pod(
     sidecars: dict[str, dict[str, Any]] | None = None,
     node: str = "node-a",
 ) -> dict[str, Any]:
-    """A pod whose containers are in these states (one container `main` running, when not said)."""
+    """A pod whose containers are in these states (one running container `main` by default)."""
     states = states if states is not None else {"main": running(10)}
     sidecars = sidecars or {}
     meta: dict[str, Any] = {
@@ -139,5 +139,5 @@ def vias(lines: list[Line]) -> list[tuple[str, str]]:
 
 
 def changes(lines: list[Line]) -> list[tuple[str, str]]:
-    """(uid, via) of every observation but those that a list makes of what is still there."""
+    """(uid, via) of every observation, without unchanged pods of a list."""
     return [(uid, via) for uid, via in vias(lines) if via != "list"]

@@ -1,12 +1,12 @@
 """Column lineage: from the cost of a charge back to the columns of the raw evidence.
 
 Put here: following columns through the models' compiled SQL, the page about one of them, and the
-file of all of them that Dagster shows.
-Not here: what the models are (`dbt/models`), or that page and file are what this says (a test).
+file of all of them for Dagster.
+Not here: the models (`dbt/models`), or comparing page and file with the result (a test).
 
-`python -m tests.lineage HOME` writes both from the models that a home was last counted with. To
-follow all columns takes a minute; so each model is kept with the hash of its SQL, and only those
-are followed again that changed.
+`python -m tests.lineage HOME` writes both from the models of the last refresh of a home. Following
+all columns takes a minute, so each model is stored with the hash of its SQL, and only changed
+models are followed again.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ blocks until an accepted gap gives it a treatment.
 
 
 class Models:
-    """The compiled models, as far as columns are concerned."""
+    """The compiled models with their columns."""
 
     def __init__(self, compiled: Path) -> None:
-        # What unit tests put in the place of a model is compiled below their file's name.
+        # Unit tests compile their replacements of models below the name of their file.
         self._sql = {
             path.stem: _flat(path.read_text())
             for path in compiled.rglob("*.sql")
@@ -80,7 +80,7 @@ class Models:
         return list(self._schema[table])
 
     def made_of(self, column: Column) -> list[Column]:
-        """The columns of other tables that a column is made of; none of raw tables."""
+        """The source columns of a column in other tables; empty for raw tables."""
         table, name = column
         if table not in self._sql:
             return []
@@ -102,7 +102,7 @@ class Models:
 
 
 def trace(models: Models) -> dict[Column, list[Column]]:
-    """What every column on the way is made of, in the order in which the way is walked."""
+    """The source columns of each column on the path, in the order of the path."""
     found: dict[Column, list[Column]] = {}
     todo = list(BEGIN)
     while todo:
@@ -127,14 +127,14 @@ def lineage_page(compiled: Path) -> str:
 
 
 def changed(models: Models, kept: Lineage) -> list[str]:
-    """The models whose SQL is not the one that was followed, and those that are no more."""
+    """The models with changed SQL, and the models that were removed."""
     now = {name: models.sql_sha256(name) for name in models.names}
     then = {name: one["sql_sha256"] for name, one in kept.items()}
     return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
 
 def followed(models: Models, kept: Lineage) -> Lineage:
-    """All columns of all models; those of a model that did not change are taken over."""
+    """All columns of all models; those of unchanged models are taken from `kept`."""
     again = set(changed(models, kept))
     return {name: _followed(models, name) if name in again else kept[name] for name in models.names}
 
@@ -149,7 +149,7 @@ def _followed(models: Models, name: str) -> dict[str, Any]:
 
 
 def as_text(kept: Lineage) -> str:
-    """One line per column, so that a change of the models can be read."""
+    """One line per column, so that a diff shows a change of the models."""
     lines = []
     for name, one in sorted(kept.items()):
         made = sorted(one["columns"].items())
@@ -164,7 +164,7 @@ def _name(column: Column) -> str:
 
 
 def _flat(sql: str) -> str:
-    """Tables by one name: `raw__` before what is no model."""
+    """The SQL with one name per table: `raw__` before the tables that are not models."""
     sql = re.sub(r'"\w+"\."raw"\."(\w+)"', rf"{RAW}\1", sql)
     return re.sub(r'"\w+"\."\w+"\."(\w+)"', r"\1", sql)
 

@@ -1,13 +1,13 @@
 """Both sources of a fleet in this process: no socket, no thread, no driven clock.
 
-Put here: a journal told straight to a collector's memory, and a sample store asked without a port.
-Not here: faults of a connection (those need the served fleet), or what is expected.
+Put here: passing changes directly to a collector's state, and querying a sample store without a
+port.
+Not here: faults of a connection (those need the served fleet), or expectations.
 
-Every change is told at the second at which it happens, so the journal is what an unbroken watch
-would have written, but for the faults of watches that the fleet has; samples are asked of the same
-application that serves them over HTTP. Device telemetry never decides an amount and takes two
-thirds of the time: it is asked only when wanted, and of exporters with one field, which is as good
-as all to know who is on which card.
+The state receives every change at its second, so the journal is that of an unbroken watch, except
+for the watch faults of the fleet. Samples are queried from the application that serves them over
+HTTP. Device telemetry never changes an amount and takes two thirds of the time. It is queried only
+on request, and may be reduced to one field, which suffices to see the pod of each card.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ KINDS = {
     "resourceclaims": "ResourceClaim",
     "pods": "Pod",
 }
-BEFORE = 600  # seconds that a collector was there before the first hour
+BEFORE = 600  # seconds for which the collector runs before the first hour
 DAY = timedelta(days=1)
 CARDS_ALONE = "DCGM_FI_DEV_FB_USED"
 
@@ -64,13 +64,13 @@ Proxy = Callable[[httpx.BaseTransport], httpx.BaseTransport]
 
 
 WHILE_ASKED = ("late_arrival", "receiver_gone", "store_hangs", "store_vanishes")
-"""Faults of a store that only those meet who ask it meanwhile."""
+"""Faults of a store that affect only queries sent while they last."""
 
 
 def broken_watches(fleet: Fleet, cluster_id: str) -> list[tuple[Fault, int, int]]:
-    """When a fleet's own faults break the watches of a cluster: from when until when."""
+    """The intervals in which a fleet's own faults break the watches of a cluster."""
     return [
-        # One that is resumed and refused is there again with the list that follows.
+        # A watch that expires continues with the list that follows.
         (
             fault,
             fault.from_at,
@@ -92,13 +92,13 @@ def live(
     windows: Iterable[Interval] = (),
     through: Proxy = lambda transport: transport,
 ) -> FaultLedger:
-    """Write into a home what both sources say of a fleet; which of its faults fired.
+    """Write the evidence of both sources of a fleet into a home; returns the faults that occurred.
 
-    `watched` is whether there is a collector at all; `unwatched` is when its watch was broken, in
-    seconds since 1970: what happened then is known from the list that follows, as far as it shows
-    there. `telemetry` is whether it is asked, or the one field that
-    exporters have. `windows` is what is asked at once, in which order; a day at once, in the order
-    of time, unless it is said. `through` puts a proxy between the ledger and the sample store.
+    `watched` is whether there is a collector. `unwatched` has the intervals without a watch, in
+    seconds since 1970; their events are known only as far as the list afterwards shows them.
+    `telemetry` is whether it is queried, or the one field that exporters have. `windows` has the
+    windows of the queries in order; by default one day at a time, in order of time. `through` puts
+    a proxy between the ledger and the sample store.
     """
     ledger = FaultLedger()
     for fault_id, count in fleet.fired.items():
@@ -114,7 +114,7 @@ def live(
 
 
 def days_of(fleet: Fleet) -> Iterator[Interval]:
-    """The hours of a fleet, a day at once."""
+    """The hours of a fleet, one day at a time."""
     at, end = epoch(fleet.started_at), epoch(fleet.ended_at)
     while at < end:
         yield Interval(at, min(at + DAY, end))
@@ -125,7 +125,7 @@ def days_of(fleet: Fleet) -> Iterator[Interval]:
 
 
 class Scribe:
-    """A collector's memory that is told every change of one cluster at its second."""
+    """A collector's state that receives every change of one cluster at its second."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Scribe:
 
     def _relist(self, at: int) -> None:
         self._list("expired", at)
-        # One look that misses much is not believed: a second one is.
+        # A list that lacks many objects is confirmed by a second list.
         for resource in sorted(self.state.second_look):
             self.state.second_look.discard(resource)
             self._list_one(resource, "second_look", at)
@@ -197,7 +197,7 @@ class Scribe:
             self._apply(Bookmark(resource, epoch(until), version))
 
     def _tell_again(self, at: int) -> None:
-        """Old versions, of what is gone as well, as if they were new."""
+        """Repeat old versions as if they were new, those of deleted objects included."""
         for change in self.history.changes:
             resource = _RESOURCE_OF.get(change.kind)
             if resource and at - REPLAYED_SECONDS < change.at <= at and change.verb != "DELETED":
@@ -277,7 +277,7 @@ NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
 
 
 class InProcess(httpx.BaseTransport):
-    """An application as a server that is never further away than a function call."""
+    """Sends requests to an application by function calls."""
 
     def __init__(self, app: Any, telemetry: bool | str) -> None:
         self._inner = httpx.ASGITransport(app)
@@ -303,7 +303,7 @@ class InProcess(httpx.BaseTransport):
 
 
 def _of_one_field(body: bytes, metric: str) -> bytes:
-    """The question without all metrics but one; nothing when that one is not asked."""
+    """The query with one of its metrics; empty if it does not have that metric."""
     form = dict(parse_qsl(body.decode()))
     parts = [part for part in form["query"].split(" or ") if metric in part]
     return urlencode(form | {"query": " or ".join(parts)}).encode() if parts else b""
@@ -343,10 +343,10 @@ def _ask_samples(
 
 
 def _meanwhile(fleet: Fleet) -> Iterator[tuple[int, list[Interval]]]:
-    """When somebody asks in the middle of a store's fault, and which hours: the last two."""
+    """The times of queries during a store's fault, and their hours: the last two."""
     for fault in fleet.faults:
         at = (fault.from_at + fault.until_at) // 2
-        hour = (at - 600) // 3600 * 3600  # the last samples have to be there
+        hour = (at - 600) // 3600 * 3600  # the last samples must be present
         if fault.kind in WHILE_ASKED:
             yield at, [Interval(epoch(max(hour - 7200, fleet.started_at)), epoch(hour))]
 
@@ -363,9 +363,9 @@ def sampling_of(cluster: Cluster) -> Sampling:
 def clusters_csv(
     fleets: Iterable[Fleet], sources: str = "both", alone: Collection[str] = ()
 ) -> dict[str, str]:
-    """The decision that says from when until when each cluster is measured, and by whom.
+    """The decision about the time in which each cluster is measured, and its sources.
 
-    Of the fleets named in `alone` only samples are expected.
+    For the fleets named in `alone`, only samples are expected.
     """
     rows = [
         "cluster_id,cluster_name,valid_from,valid_until,sources,sample_interval_seconds,"

@@ -1,8 +1,8 @@
-"""A home whose marts were written by hand: facts without dbt, for tests of check and billing.
+"""A home with marts written by hand: facts without dbt, for tests of check and billing.
 
-Put here: the columns that the contract between facts and billing names, and a small way to fill
-them. Costs are computed with fractions and Python's own rounding, not with the code under test.
-Not here: fleets, evidence, or anything that has to go through the whole pipeline.
+Put here: the columns in the contract between facts and billing, and a short way to fill them.
+Costs are calculated with fractions and Python's own rounding, not with the code that is tested.
+Not here: fleets, evidence, or tests that need the whole pipeline.
 """
 
 from __future__ import annotations
@@ -151,12 +151,12 @@ def at(text: str) -> datetime:
 
 
 Loss = tuple[int, str, bool, str]
-"""What is left of an hour, the reason, whether it can be backfilled, and the outcome of asking."""
+"""Remaining seconds or samples of an hour, reason, whether it can be backfilled, and outcome."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod that ran; what it costs follows from its rate in the decisions."""
+    """One pod that ran; its cost follows from its rate in the decisions."""
 
     tenant: str
     name: str
@@ -187,7 +187,7 @@ def _decisions(files: tuple[tuple[str, str], ...]) -> Decisions:
 
 @dataclass
 class World:
-    """What happened, as facts; `write` makes them the only facts of the period."""
+    """A period as facts; `write` makes them the only facts of the period."""
 
     path: Path
     period: BillingPeriod = field(default_factory=lambda: BillingPeriod("2026-10"))
@@ -207,9 +207,9 @@ class World:
     metrics_lost: tuple[str, ...] = ()
     missing: dict[tuple[str, str, datetime], Loss] = field(default_factory=dict)
     made_again: dict[str, str] = field(default_factory=dict)
-    """Namespace of the first cluster → when it was made again, such as `20 10:05`."""
+    """Namespace of the first cluster → time of its second creation, such as `20 10:05`."""
     contradictions: list[tuple[str, str, str, str, str]] = field(default_factory=list)
-    """When the journal of the first cluster heard what: object, contradiction, before, after."""
+    """From the journal of the first cluster: time, object, contradiction, before, after."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
     pods_missing: dict[tuple[str, str, datetime], int] = field(default_factory=dict)
     refused: list[tuple[str, str, str, str, str, int, int, str]] = field(default_factory=list)
@@ -220,7 +220,7 @@ class World:
         return Home.create(self.path)
 
     def copied(self, path: Path) -> World:
-        """The same world in a copy of its home: what was written and closed is there as well."""
+        """The same world in a copy of its home, with its facts and documents."""
         shutil.copytree(self.path, path)
         return replace(deepcopy(self), path=path)
 
@@ -243,7 +243,7 @@ class World:
     def decisions_with_amendment(
         self, present: Decisions, table: str, reason: str, first: str, second: str
     ) -> Decisions:
-        """Present decisions, with leave of two people to use one of their tables."""
+        """Present decisions, with the permission of two people to use one of their tables."""
         amendment = Amendment(
             billing_period=self.period,
             amended_table=TableName(table),
@@ -266,13 +266,13 @@ class World:
         backfillable: bool = True,
         outcome: str = "failed",
     ) -> None:
-        """Take hours of one source away, wholly unless `seen` says what is left."""
+        """Remove hours of one source, completely or except for `seen`."""
         for index in range(hours):
             key = (cluster_id, source, at(first) + index * HOUR)
             self.missing[key] = (seen, reason, backfillable, outcome)
 
     def lose_stretch(self, source: str, first: str, last: str, cluster_id: str = "c1") -> None:
-        """Take some minutes of one source away, inside one hour."""
+        """Remove some minutes of one source, inside one hour."""
         stretch = Interval(at(first), at(last))
         hour = hour_of(stretch.started_at)
         expected = 120 if source == "thanos" else 3600
@@ -324,7 +324,7 @@ class World:
         return home
 
     def _dbt_tests(self, connection: Any) -> None:
-        """Green results of the tests that dbt would have run on these facts."""
+        """Passed results of the dbt tests for these facts."""
         names = (*ALWAYS, *(name for named in WITH_ROWS.values() for name in named))
         tests = [
             DbtTest(name.removeprefix("dbt_"), "pass", 0, 1, "by hand")
@@ -348,7 +348,7 @@ class World:
                     )  # fmt: skip
 
     def _node_share_hours(self) -> Iterator[tuple[Any, ...]]:
-        """One node of many cards per cluster: what its pods run, the rest idle."""
+        """One node with many cards per cluster: its pods run, the rest is idle."""
         running: defaultdict[tuple[str, datetime], int] = defaultdict(int)
         for pod, segment, _, _ in self._segments():
             units = int(SHARE_UNITS * pod.weight) * pod.device_count
@@ -362,7 +362,7 @@ class World:
                 )  # fmt: skip
 
     def _node_hours(self) -> Iterator[tuple[Any, ...]]:
-        """The one node of each cluster, in every hour, with what its pods hold in it."""
+        """The node of each cluster in every hour, with the devices that its pods hold."""
         held: defaultdict[tuple[str, datetime], int] = defaultdict(int)
         for pod, segment, _, _ in self._segments():
             held[pod.cluster_id, hour_of(segment.started_at)] += pod.device_count
@@ -389,13 +389,13 @@ class World:
             yield self.period.name, cluster, "node-1", *pod, hour, *use, *rest
 
     def _sampled_pods(self) -> Iterator[tuple[Any, ...]]:
-        """Samples at both ends of every pod that the samples show."""
+        """Samples at both ends of every pod with samples."""
         for pod in sorted(self.pods, key=lambda pod: (pod.uid, pod.started_at)):
             if pod.method in ("confirmed", "samples_only", "disputed"):
                 yield self.period.name, pod.cluster_id, pod.uid, pod.started_at, pod.ended_at
 
     def _gaps(self) -> Iterator[tuple[Any, ...]]:
-        """The stretches that `lose_stretch` took away; of other losses only the hour is known."""
+        """The intervals from `lose_stretch`; of other losses only the hour is known."""
         for cluster, source, stretch in self.stretches:
             yield self.period.name, cluster, source, stretch.started_at, stretch.ended_at
 
@@ -410,9 +410,9 @@ class World:
                     yield self.period.name, "c1", name, f"{name}-{uid}", first, last, gone
 
     def _metric_coverage(self) -> Iterator[tuple[Any, ...]]:
-        """Every metric is missing where the samples are, unless `metrics_left` says it is there.
+        """Every metric is missing where samples are missing, except those in `metrics_left`.
 
-        One of `metrics_lost` was due all the time, and has no sample.
+        A metric in `metrics_lost` was expected all the time, and has no sample.
         """
         for cluster in sorted(self.clusters):
             for hour in self.period.hours():
@@ -428,7 +428,7 @@ class World:
         return any(outage.overlaps(segment) for outage in outages)
 
     def _credits(self) -> Iterator[tuple[Any, ...]]:
-        """What the pod-hours in outages cost, taken back, one row per charge and outage."""
+        """The cost of pod-hours in outages as credits, one row per charge and outage."""
         columns = list(_columns(TABLES["fct_pod_hours"]))
         sums: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
         for row in (dict(zip(columns, cells, strict=True)) for cells in self._pod_hours()):

@@ -1,7 +1,7 @@
 """Marts in memory, with the columns and types of their contracts: facts in a few lines of a test.
 
-Put here: making them; what a row does not say is zero, empty or the start of the period.
-Not here: what is expected of questions that are asked of them.
+Put here: creating them; columns without a value are zero, empty or the start of the period.
+Not here: expectations.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def contracts() -> dict[str, dict[str, str]]:
 def facts(
     marts: Mapping[str, Sequence[Mapping[str, Any]]], periods: Sequence[str] = ("2026-10",)
 ) -> Facts:
-    """Open facts with these rows; a column that no contract has is refused."""
+    """Open facts with these rows; a column without a contract is refused."""
     connection = connect(":memory:")
     fill(connection, "main", marts, periods)
     return Facts(connection, Path("memory"), tuple(periods))
@@ -58,7 +58,7 @@ def fill(
     marts: Mapping[str, Sequence[Mapping[str, Any]]],
     periods: Sequence[str] = ("2026-10",),
 ) -> None:
-    """Make every mart in a schema, with these rows."""
+    """Create every mart in a schema, with these rows."""
     known = contracts()
     assert set(marts) <= set(known), set(marts) - set(known)
     for name, columns in known.items():

@@ -1,13 +1,13 @@
-"""The marts that Spark computes from the evidence of a home, compared with those of DuckDB.
+"""The marts that Spark calculates from the evidence of a home, compared with those of DuckDB.
 
-Put here: handing evidence, decisions and product facts to a real Spark, running every model there
-with the macros of Spark, and the rows by which the marts of the two engines differ.
-Not here: which homes are compared (`tests/servers/test_marts_on_spark.py`, the smallest;
+Put here: passing evidence, decisions and product facts to a real Spark, running every model there
+with the macros for Spark, and the rows that differ between the two engines.
+Not here: the choice of homes (`tests/servers/test_marts_on_spark.py`, the smallest;
 `tests/scenarios/test_marts_on_spark.py`, all scenarios), or rendering a model for Spark
 (`tests/models_in_spark.py`).
 
-Spark comes from the package registry once, into the user's cache (half a gigabyte), and needs Java
-17 or later.
+Spark is installed once from the package registry, into the user's cache (half a gigabyte), and
+needs Java 17 or later.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ print(json.dumps(spark.version))
 
 
 def engine() -> Path:
-    """The folder of Spark, which nothing else imports."""
+    """The folder of Spark, which no other test imports."""
     folder = CACHE / SPARK
     if not (folder / "pyspark").is_dir():
         uv = str(Path(sys.executable).with_name("uv"))
@@ -80,7 +80,7 @@ def engine() -> Path:
 
 
 def counted_by_duckdb(home: Home, fleets: Mapping[str, Fleet]) -> BuildResult:
-    """The build of a home with these simulated clusters; of "seed 1" the watch is broken once."""
+    """The build of a home with these simulated clusters; "seed 1" has one break of its watch."""
     for name, each in fleets.items():
         since = each.started_at + 3000
         broken = [(since, since + 1800)] if name == "seed 1" else ()
@@ -90,7 +90,7 @@ def counted_by_duckdb(home: Home, fleets: Mapping[str, Fleet]) -> BuildResult:
 
 
 def handed_over(build: BuildResult, folder: Path) -> list[str]:
-    """What models are counted from, and what they came to, as Parquet; the names of the marts."""
+    """Write the inputs and marts of a build as Parquet; returns the names of the marts."""
     (folder / "given").mkdir()
     (folder / "marts").mkdir()
     shutil.copy(build.build_path, folder / "facts.duckdb")
@@ -110,7 +110,7 @@ def handed_over(build: BuildResult, folder: Path) -> list[str]:
 
 
 def in_order() -> list[tuple[str, str]]:
-    """Every model as Spark reads it, after all that it is made of."""
+    """Every model as SQL for Spark, after the models that it reads."""
     paths = {path.stem: path for path in models()}
     ordered: dict[str, str] = {}
 

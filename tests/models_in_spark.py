@@ -1,4 +1,4 @@
-"""The models as Spark reads them: what their templates become with the macros that are Spark's.
+"""The models as SQL for Spark: their templates rendered with the macros for Spark.
 
 Put here: rendering a template as dbt would for another engine, without that engine's adapter.
 Not here: running the result (`tests/marts_on_spark.py`).
@@ -18,18 +18,18 @@ from warehouse.project import dbt_project_dir
 
 MACRO = re.compile(r"{%-? macro (\w+)\(.*?endmacro -?%}", re.DOTALL)
 OF_DUCKDB = ("made_once.sql", "refuse_closed_period.sql", "schema_names.sql")
-"""Macros that are about running dbt, not about what a model says."""
+"""Macros for running dbt, which do not occur in a model's query."""
 
 
 class _Returned(Exception):
-    """What dbt's `return` gives back from a macro, whatever the macro printed."""
+    """The value of dbt's `return` in a macro, which replaces the text of the macro."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class _Adapter:
-    """dbt's `adapter`, as far as models ask it: which macro an engine has."""
+    """dbt's `adapter` with the function that models use: the macro of an engine."""
 
     def __init__(self, macros: dict[str, Callable[..., Any]], engine: str) -> None:
         self._macros, self._engine = macros, engine
@@ -46,7 +46,7 @@ def macros_of(name: str) -> dict[str, str]:
 
 
 def every_macro() -> dict[str, str]:
-    """All macros that models use, by name."""
+    """All macros of the models, by name."""
     files = sorted((dbt_project_dir() / "macros").glob("*.sql"))
     return {k: v for f in files if f.name not in OF_DUCKDB for k, v in macros_of(f.name).items()}
 
@@ -71,7 +71,7 @@ def _give_back(value: Any) -> None:
 
 
 def _callable(environment: Environment, name: str, text: str) -> Callable[..., Any]:
-    """Each macro alone, so that what one returns ends that one and not its caller."""
+    """Each macro is rendered alone, so that `return` ends that macro and not its caller."""
     template = environment.from_string(text)
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -94,5 +94,5 @@ def models() -> list[Path]:
 
 
 def referred(path: Path) -> list[str]:
-    """The models and seeds that a model is made of."""
+    """The models and seeds that a model reads."""
     return re.findall(r"ref\('(\w+)'\)", path.read_text(encoding="utf-8"))

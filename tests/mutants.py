@@ -1,16 +1,16 @@
-"""Models broken on purpose, one at a time: which test says so? `python -m tests.mutants [NAME…]`
+"""Models broken on purpose, one at a time, and the tests that fail: `python -m tests.mutants
+[NAME…]`
 
 Put here: the mutants, and running the comparison with the truth on each.
-Not here: the comparison (`tests/scenarios/test_facts_equal_truth.py`), or why some survive
-(`docs/explanation/mutants.md`).
+Not here: the comparison (`tests/scenarios/test_facts_equal_truth.py`), or the reasons for
+surviving mutants (`docs/explanation/mutants.md`).
 
-The models are copied and one text in one of them is replaced. A mutant is caught when a unit test
-of that model fails, when it cannot be built, when a data test of dbt fails, or when a fact is not
-the truth; they are asked in this order, and the first one ends it. All of these run in `make test`:
-unit tests in `test_thin_line`, the others in `test_facts_equal_truth`, whose library has
-the scenarios and seeds that are used here. Fleets, evidence and decisions
-are the same for all, so a mutant takes a build of what comes after the broken model: two to three
-seconds of processor time.
+The models are copied and one text in one of them is replaced. A mutant is caught if a unit test of
+that model fails, if it cannot be built, if a data test of dbt fails, or if a fact differs from the
+truth. They run in this order, and the first failure ends it. All of these run in `make test`: unit
+tests in `test_thin_line`, the others in `test_facts_equal_truth`, whose library has the scenarios
+and seeds used here. Fleets, evidence and decisions are the same for all, so a mutant takes a build
+of the models after the broken one: two to three seconds of CPU time.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ SCENARIOS = (
 )
 TIER = "make test"
 EVERY_FILE = "macros"
-"""A macro is in models that it is not named in: all their tests are asked."""
+"""The models that use a macro are not listed, so a broken macro runs the tests of all models."""
 INT, MARTS = "models/intermediate", "models/marts"
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One text of one file, and what it is replaced with."""
+    """One text of one file, and its replacement."""
 
     name: str
     file: str
@@ -360,9 +360,9 @@ MUTANTS = (
 
 @contextlib.contextmanager
 def broken(project: Path, mutant: Mutant | None) -> Iterator[None]:
-    """While this lasts, builds use a copy of the models with one text replaced.
+    """Within the block, builds use a copy of the models with one text replaced.
 
-    The copy stays in one place: dbt keeps what it parsed by the place of its files.
+    The copy is always in the same folder, because dbt stores parsed files by their path.
     """
     readers = (dbt_run, project_module)
     original = project_module.dbt_project_dir
@@ -385,13 +385,13 @@ class Project(dbt_run.DbtProject):
     """Models of which only those after a broken one are built again."""
 
     def run_from(self, model: str) -> list[NodeResult]:
-        """Build the model and all that is made of it; the results of all data tests."""
+        """Build the model and all models that depend on it; the results of all data tests."""
         self.forget({name for name in self._made_of() if model in self._before(name)})
         dbt_run.require_models(self._results("run", "--select", f"{model}+"))
         return self._results("test", "--exclude-resource-type", "unit_test")
 
     def failed_situations(self, model: str) -> list[str]:
-        """The unit tests of one model that fail, or of all models when a macro is broken."""
+        """The failed unit tests of one model, or of all models if a macro is broken."""
         tested = {case.model for case in self.parse().unit_tests.values()}
         if model and model not in tested:
             return []
@@ -399,13 +399,13 @@ class Project(dbt_run.DbtProject):
         ran = [
             result
             for result in self._results("test", "--select", chosen)
-            if str(result.node.resource_type) == "unit_test"  # and what every run begins with
+            if str(result.node.resource_type) == "unit_test"  # results of hooks are left out
         ]
         assert ran, f"no unit test of {model or 'any model'} ran"
         return [result.node.name for result in ran if str(result.status) != "pass"]
 
     def forget(self, models: set[str] | None = None) -> None:
-        """Models are made once: what is made again must not be there. All of them, or some."""
+        """Drop models, all or some, because an existing model is not built again."""
         with connected(self._database) as connection:
             for schema, name, kind in connection.execute(
                 "select table_schema, table_name, table_type from information_schema.tables"
@@ -421,7 +421,7 @@ class Project(dbt_run.DbtProject):
         }
 
     def _before(self, model: str) -> set[str]:
-        """The model and all that it is made of."""
+        """The model and all models that it reads."""
         made_of = self._made_of()
         found, todo = {model}, [model]
         while todo:
@@ -432,9 +432,9 @@ class Project(dbt_run.DbtProject):
 
 
 class Bench:
-    """One home with evidence, and the comparison of what is counted of it."""
+    """One home with evidence, and the comparison of its facts."""
 
-    healthy: BuildResult  # of the models as they are; made first
+    healthy: BuildResult  # of the original models; built first
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -446,7 +446,7 @@ class Bench:
         self.decisions = compared.decisions_of(self.fleets)
 
     def catchers(self, mutant: Mutant | None) -> list[str]:
-        """What says that something is wrong; nothing when all is well."""
+        """The tests that fail; empty if all pass."""
         if mutant is not None and (situations := self._failed_situations(mutant.file)):
             return situations
         try:
@@ -483,7 +483,7 @@ class Bench:
         return self.healthy.failed_tests
 
     def _build_from(self, mutant: Mutant) -> list[dbt_run.DbtTest]:
-        """What stands before the broken model is as it was; the rest is counted again."""
+        """Build the broken model and those after it; the models before it are unchanged."""
         working = self.home.build / WORKING_NAME
         shutil.copy(self.folder / "healthy.duckdb", working)
         project = Project(self.home.build / "dbt", working)
@@ -498,7 +498,7 @@ class Bench:
         return failed
 
     def _failed_situations(self, file: str) -> list[str]:
-        """Unit tests of the broken model bring their own rows; they need the types of a build."""
+        """Unit tests of the broken model have their own rows; they need the types of a build."""
         model = "" if file.startswith("macros") else Path(file).stem
         working = self.home.build / WORKING_NAME
         shutil.copy(self.folder / "healthy.duckdb", working)
@@ -507,7 +507,7 @@ class Bench:
 
 
 def survivors_of(names: Collection[str]) -> list[str]:
-    """The mutants, of those named or of all, that no test catches."""
+    """The mutants, of the named or of all, that no test catches."""
     wanted = [m for m in MUTANTS if not names or m.name in names]
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))

@@ -1,7 +1,7 @@
-"""A home whose fleet is served, and Dagster in this process: the world of the Dagster tests.
+"""A home whose fleet is served, and Dagster in this process: the environment of the Dagster tests.
 
-Put here: making that home, its definitions at an instant, running what they ask for.
-Not here: what is expected.
+Put here: creating that home, its definitions at an instant, running requests.
+Not here: expectations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BEFORE = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class World:
-    """A served fleet, and a home that was lived through: a journal, and nothing asked yet."""
+    """A served fleet, and a home with a complete journal and without pulls."""
 
     home: Path
     running: Running
@@ -52,14 +52,14 @@ class World:
         return Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
 
     def copied(self, place: Path) -> Path:
-        """A home of one's own, on the same fleet."""
+        """A copy of the home, for the same fleet."""
         shutil.copytree(self.home, place / "home")
         return place / "home"
 
 
 @contextmanager
 def lived_through(scenario: str, folder: Path) -> Iterator[World]:
-    """Everything that happened is in the journal and the store; then the fleet stays."""
+    """Move the clock to the end of the fleet, with all events in the journal and the store."""
     fleet = build_fleet(load_scenario(scenario))
     span = Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
     clock = driven(span.started_at - BEFORE)
@@ -74,7 +74,7 @@ def lived_through(scenario: str, folder: Path) -> Iterator[World]:
 
 
 def wrong_address(home: Path) -> str:
-    """The store answers 404, at once and for everything; what the settings were before."""
+    """Set an address at which every path is 404; returns the previous settings."""
     config = home / "config.toml"
     before = config.read_text()
     config.write_text(re.sub(r'(\[thanos\.fake\]\nurl = "[^"]*)"', r'\1/gone"', before))
@@ -83,7 +83,7 @@ def wrong_address(home: Path) -> str:
 
 
 def unwatch(home: Path, hour: int, minute: int) -> None:
-    """The watch of the pods broke in this minute, and came back for the hour's last second."""
+    """Break the watch of the pods in this minute until the hour's last second."""
     whole, broken = (
         f'"resource":"pods","until":"2026-10-01T{hour:02d}:{at}Z"'
         for at in ("59:59", f"{minute:02d}:00")
@@ -116,7 +116,7 @@ def opened_at(home: Path, now: datetime) -> OpenHome:
 
 @dataclass
 class Dagster:
-    """The definitions of a home at an instant, with a memory that can be thrown away."""
+    """The definitions of a home at an instant, with a storage that can be deleted."""
 
     home: Path
     instance: dg.DagsterInstance
@@ -139,7 +139,7 @@ class Dagster:
         return self.defs.resolve_asset_graph().get(self.key(text)).partitions_def
 
     def statuses(self, text: str) -> dict[str, str]:
-        """The strip of an asset: every partition with its colour."""
+        """The partition states of an asset, by partition."""
         partitions = self.partitions(text)
         names = partitions.get_partition_keys()
         found = self.instance.get_status_by_partition(self.key(text), names, partitions) or {}
@@ -148,7 +148,7 @@ class Dagster:
     def materialize(
         self, *assets: str, partition: str = "", first: str = "", last: str = ""
     ) -> dg.ExecuteInProcessResult:
-        """As from the pages: some assets for a partition, or for a range in one run."""
+        """Like a launch on the pages: some assets for a partition, or for a range in one run."""
         return self.execute(
             dg.RunRequest(
                 asset_selection=[self.key(text) for text in assets],
@@ -171,7 +171,7 @@ class Dagster:
         )
 
     def execute(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
-        """What the daemon would do with a request."""
+        """Execute a request like the daemon."""
         job = (
             self.repository.get_job(request.job_name)
             if request.job_name
@@ -190,7 +190,7 @@ class Dagster:
         )
 
     def look(self, sensor: str, cursor: str | None = None) -> Any:
-        """One evaluation of a sensor; its events are kept, its requests are not run."""
+        """One evaluation of a sensor; its events are stored, its requests are not run."""
         context = dg.build_sensor_context(
             instance=self.instance,
             repository_def=self.repository,
@@ -231,7 +231,7 @@ class Dagster:
 
 @contextmanager
 def dagster_at(home: Path, now: datetime, memory: Path) -> Iterator[Dagster]:
-    """Dagster with its memory in a folder, as after a start."""
+    """Dagster with its storage in a folder, as after a start."""
     memory.mkdir(parents=True, exist_ok=True)
     with dg.DagsterInstance.local_temp(str(memory)) as instance:
         yield Dagster(home, instance, now)

@@ -1,11 +1,11 @@
-"""PatternFly's rules for the portal's pages, cut from its npm package.
+"""PatternFly's rules for the portal's pages, selected from its npm package.
 
-Put here: which rules and variables are kept.
+Put here: the selection of rules and variables.
 Not here: our own rules (`portal/static/portal.css`), or downloading the package
 (`servers/test_portal_styles`).
 
-The package has 2 MB of rules. Kept are those whose classes are all on our pages, without media
-queries, and the variables that these rules use.
+The package has 2 MB of rules. The selection has the rules whose classes are all on our pages,
+without media queries, and the variables that these rules use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILES = (
     ),
 )
 PORTAL = Path(__file__).parents[1] / "portal"
-# Written on pages as `pf-m-` and a variable.
+# Pages contain these as `pf-m-` and a variable.
 VARIED = {f"pf-m-{kind}" for kind in ("success", "warning", "info", "green", "red", "blue", "grey")}
 HEADER = f"""\
 /*! PatternFly {VERSION}, https://www.patternfly.org, Copyright Red Hat, Inc., MIT licence
@@ -76,13 +76,13 @@ def _classes_on_pages() -> set[str]:
 
 
 def _is_kept(selector: str, known: set[str]) -> bool:
-    """Whether it is the root, or of our classes only; which are excluded does not matter."""
+    """Whether the selector is the root or has only our classes; excluded classes do not matter."""
     named = _CLASS.findall(re.sub(r":not\([^()]*\)", "", selector))
     return selector == ":root" or (bool(named) and set(named) <= known)
 
 
 def _used_variables(rules: list[tuple[str, Declarations]]) -> set[str]:
-    """Those of which a declaration is made, directly or through other variables."""
+    """The variables that a declaration uses, directly or through other variables."""
     values: dict[str, list[str]] = {}
     waiting: set[str] = set()
     for _, declarations in rules:
@@ -100,7 +100,7 @@ def _used_variables(rules: list[tuple[str, Declarations]]) -> set[str]:
 
 
 def _rules(text: str) -> Iterator[tuple[list[str], Declarations]]:
-    """Selectors and declarations of each rule that stands in no other one."""
+    """Selectors and declarations of each top-level rule."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     place = 0
     while (opened := text.find("{", place)) >= 0:
@@ -120,7 +120,7 @@ def _declarations(body: str) -> Declarations:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that stand in no parentheses and no quotes."""
+    """The parts between separators outside parentheses and quotes."""
     found = re.findall(
         rf"""(?:[^{separator}("']|"[^"]*"|'[^']*'|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))+""",
         text,

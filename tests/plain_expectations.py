@@ -1,9 +1,9 @@
 """The expectations of the suites, evaluated without Great Expectations.
 
-Put here: one case for each kind of expectation that a suite uses.
-Not here: which tests use it (`tests/conftest.py`), or what is expected (`quality.suites`).
+Put here: one case for each kind of expectation in a suite.
+Not here: the choice of tests (`tests/conftest.py`), or the expectations (`quality.suites`).
 
-Great Expectations takes four seconds to load and half a second for each month that is checked.
+Great Expectations takes four seconds to load and half a second for each checked month.
 `tests/unit/test_quality_suites.py` compares both.
 """
 
@@ -17,7 +17,7 @@ from quality.suites import Expected
 
 
 def validate(name: str, expected: Sequence[Expected], frame: Any) -> list[Mapping[str, Any]]:
-    """What Great Expectations returns, as far as the ledger keeps it."""
+    """The fields of Great Expectations' result that the ledger stores."""
     del name
     return [_result(each, frame) for each in expected]
 
@@ -44,7 +44,7 @@ def _result(expected: Expected, frame: Any) -> Mapping[str, Any]:
 
 
 def _unexpected(kind: str, arguments: Mapping[str, Any], frame: Any) -> Any:
-    """Of each row, whether it is not as expected; a value that is absent is nothing to compare."""
+    """For each row, whether it is unexpected; null values are not compared."""
     if kind == "ExpectColumnPairValuesToBeEqual":
         left, right = frame[arguments["column_A"]], frame[arguments["column_B"]]
         return (left != right) & ~(left.isna() & right.isna())

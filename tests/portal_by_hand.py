@@ -1,11 +1,10 @@
-"""A portal on snapshots of marts that were written by hand, for tests of pages and of the API.
+"""A portal on snapshots of marts written by hand, for tests of pages and of the API.
 
 Put here: the home, the callers, and requests.
-Not here: what is expected.
+Not here: expectations.
 
-The tenant `vision` has two pods of one card each for three hours of 2 USD, the last hour of which
-is not complete; one pod is idle in the last hour, and no sample shows it there.
-`neighbour` has one pod.
+The tenant `vision` has two pods of one card each for three hours of 2 USD; the last hour is not
+complete. One pod is idle in the last hour and has no samples there. `neighbour` has one pod.
 """
 
 from __future__ import annotations
@@ -284,7 +283,7 @@ def marts_of(neighbours_cost: Decimal = TWO_USD, own_pod: str = "") -> dict[str,
 
 
 def invoice_of(home: Home, tenant: str, number: str) -> Issued:
-    """An invoice whose one file is in place."""
+    """An invoice with its one file."""
     folder = home.documents / "2026-10" / "tenants" / tenant
     folder.mkdir(parents=True, exist_ok=True)
     body = INVOICE + tenant.encode()
@@ -294,7 +293,7 @@ def invoice_of(home: Home, tenant: str, number: str) -> Issued:
 
 
 def step_of(tenant: str, *, reached: bool = True) -> BudgetStep:
-    """A budget of 20 USD, 12 of which were spent."""
+    """A budget of 20 USD, of which 12 are spent."""
     return BudgetStep(
         billing_period="2026-10",
         tenant=tenant,

@@ -1,10 +1,10 @@
 """Counts words in the docstrings and comments of packages: `python -m tests.prose [PACKAGE|FILE]…`.
 
-Plain technical English says `what` two or three times in a thousand words. Where it stands more
-often, clauses take the place of nouns ("what was asked" for "the query"), and sentences have to be
-read twice. `nobody`, `somebody`, `whoever`, `told` and `owed` treat things as persons.
+Plain technical English says `what` two or three times in a thousand words. A higher rate means
+clauses in place of nouns ("what was asked" for "the query"), so that sentences must be read twice.
+`nobody`, `somebody`, `whoever`, `told` and `owed` treat things as persons.
 
-With `--where` it prints the lines. The limits are held by `tests/architecture/test_prose.py`.
+With `--where` it prints the lines. `tests/architecture/test_prose.py` checks the limits.
 """
 
 from __future__ import annotations

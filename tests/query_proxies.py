@@ -1,8 +1,8 @@
-"""Proxies that stand before a sample store: who may ask, by which paths, and what they add.
+"""Proxies in front of a sample store: authorization, permitted paths, and added matchers.
 
-Put here: a real HTTP server in the manner of ACM's rbac-query-proxy, of Observatorium and of
-OpenShift's thanos-querier, before whatever answers behind it.
-Not here: what is asked through it (the tests), or TLS (`tests/unit/test_thanos_connections.py`).
+Put here: a real HTTP server that behaves like ACM's rbac-query-proxy, Observatorium or OpenShift's
+thanos-querier, in front of any server.
+Not here: the queries through it (the tests), or TLS (`tests/unit/test_thanos_connections.py`).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ QUERIES = ("query", "match[]")
 NOTHING = {"status": "success", "data": {"resultType": "matrix", "result": []}}
 
 ACM_PATHS = ("/api/v1/query", "/api/v1/query_range", "/api/v1/series", "/api/v1/labels")
-"""What rbac-query-proxy passes on: no values of labels, and no list of stores."""
+"""The permitted paths of rbac-query-proxy: no values of labels, and no list of stores."""
 
 
 @dataclass(frozen=True)
 class QueryProxy:
-    """How a proxy behaves; each is one of the real ones, or a fault of one."""
+    """The behaviour of a proxy: of a real one, or with a fault."""
 
     prefix: str = ""
-    paths: Sequence[str] = ()  # () passes on whatever is asked
-    tokens: Sequence[str] = ()  # () asks for none
-    clusters: Sequence[str] | None = None  # whose metrics the user may see; None: everybody's
-    namespaces: Sequence[str] | None = None  # of a tenant; those that all asked clusters have
-    drops: Sequence[str] = ()  # parameters that it forgets
-    asked: list[tuple[str, str]] = field(default_factory=list)  # paths, and what became of them
+    paths: Sequence[str] = ()  # () permits all paths
+    tokens: Sequence[str] = ()  # () requires none
+    clusters: Sequence[str] | None = None  # that the user may see; None: all of them
+    namespaces: Sequence[str] | None = None  # of a tenant; present in all queried clusters
+    drops: Sequence[str] = ()  # parameters that it drops
+    asked: list[tuple[str, str]] = field(default_factory=list)  # paths, and the decision about each
 
     def query(self, text: str) -> str:
-        """A query with the matchers of what the user may see in every selector."""
+        """A query with matchers for the permitted clusters and namespaces in every selector."""
         added = ""
         if self.clusters is not None:
             added += f'cluster=~"{"|".join(self.clusters)}",'
@@ -60,14 +60,14 @@ def observatorium(token: str) -> QueryProxy:
 
 
 def thanos_querier(token: str) -> QueryProxy:
-    """OpenShift's own, behind kube-rbac-proxy: the whole API below /api, for who may see it."""
+    """OpenShift's, behind kube-rbac-proxy: the whole API below /api, for authorized users."""
     paths = (*ACM_PATHS, "/api/v1/label/__name__/values")
     return QueryProxy(paths=paths, tokens=(token,))
 
 
 @contextmanager
 def proxied(upstream: str, proxy: QueryProxy) -> Iterator[str]:
-    """The address under which a store is asked through a proxy."""
+    """The address of a store behind a proxy."""
     with httpx.Client(base_url=upstream, timeout=60, trust_env=False) as behind:
         server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, behind))
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,11 +1,11 @@
-"""Random fleets as scenario text, so that a failing one can be read, kept and played again.
+"""Random fleets as scenario text, so that a failing one can be read, stored and simulated again.
 
-`scenario` draws a busy fleet of every way to offer a device; `fault_free_fleet` draws a fleet in
-which GPUs may be idle for hours, over a weekend's night or for ever, beside pods without a device.
+`scenario` draws a busy fleet with every way to offer a device. `fault_free_fleet` draws a fleet in
+which GPUs may be idle for hours, for a weekend night or all the time, beside pods without a device.
 
-Put here: what is drawn. Not here: what is expected of it (`tests/scenarios`).
+Put here: the random choices. Not here: expectations (`tests/scenarios`).
 
-Every text comes from its seed alone: `python -m tests.random_fleets SEED` prints it.
+Every text depends on its seed alone: `python -m tests.random_fleets SEED` prints it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 HOURS = 4
 
-# Name, how the node is described, and what can be asked of it: a request, and how many at most.
+# Name, description of the node, and its requests: the resource, and the largest number.
 NODES = (
     ("a100", "product: NVIDIA-A100-SXM4-80GB, cards: 8", [("1", 2), ("2", 2), ("4", 1)]),
     ("l40s", "product: NVIDIA-L40S, cards: 4", [("1", 3), ("3", 1)]),
@@ -75,12 +75,12 @@ FLEET_HOURS = 8
 
 
 def fault_free_fleet(seed: int, *, by_samples: bool) -> str:
-    """A fleet without faults, idle or busy; every pod lives long enough to be sampled.
+    """A fleet without faults, idle or busy; every pod runs long enough to be sampled.
 
     No sample shows a claimed device, so a fleet that is measured `by_samples` alone has none.
     """
     rng = random.Random(f"fleet {seed}")
-    # Jobs of every other two fleets come on weekdays until ten, of which this Friday has two hours.
+    # In every second fleet, Jobs start on weekdays until ten; this Friday has two such hours.
     begins, weekdays = "2026-10-05T00", ""
     if seed // 2 % 2 == 0:
         begins, weekdays = "2026-10-02T20", ", hours: 6-22, weekdays: true"
@@ -120,7 +120,7 @@ def fault_free_fleet(seed: int, *, by_samples: bool) -> str:
 
 
 def _fleet_workload(rng: random.Random, name: str, node: str, asks: str, weekdays: str) -> str:
-    """For ever, for some hours, or as Jobs that come now and then and leave idle hours between."""
+    """A service, a workload of some hours, or Jobs with idle hours between them."""
     parts = [f"name: {name}", f"namespace: {rng.choice(['team-a', 'team-b'])}", f"node: {node}"]
     match rng.choice(["always", "hours", "jobs"]):
         case "always":

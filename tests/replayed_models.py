@@ -1,7 +1,7 @@
 """The statements by which dbt builds the models, recorded once and run again without dbt.
 
 Put here: recording the statements of one build, and a project that runs them.
-Not here: which tests use it (`tests/conftest.py`), or what is built.
+Not here: the choice of tests (`tests/conftest.py`), or the models.
 
 No statement of a model or of a data test depends on data, so the statements of one build of an
 empty home are those of every build. dbt takes four of the five seconds of a small build.
@@ -39,9 +39,9 @@ from warehouse.raw_evidence import create_raw_evidence
 
 RECORDED = ("dbt-core", "dbt-duckdb")
 PERIOD = BillingPeriod("2026-10")
-COMMENT = re.compile(r"^\s*/\*.*?\*/\s*", re.DOTALL)  # dbt names the node in front of a statement
+COMMENT = re.compile(r"^\s*/\*.*?\*/\s*", re.DOTALL)  # dbt writes the node before each statement
 MAKING = ("create", "COPY")
-SHORTENED = "..."  # dbt's log puts it behind a statement that loads a seed
+SHORTENED = "..."  # dbt's log has it after a statement that loads a seed
 
 
 class ReplayedProject(DbtProject):
@@ -62,7 +62,7 @@ class ReplayedProject(DbtProject):
 
 
 def _result(test: dict[str, str], found: list[tuple[Any, ...]]) -> Any:
-    """What dbt returns of a data test, as far as the ledger reads it."""
+    """The fields of dbt's result of a data test that the ledger reads."""
     [(failures, _, is_error)] = found
     node = SimpleNamespace(
         name=test["name"],
@@ -89,7 +89,7 @@ def recorded(sha256: str) -> dict[str, Any]:
 
 
 def _record() -> dict[str, Any]:
-    """What dbt runs to build an empty home."""
+    """The statements of dbt that build an empty home."""
     from dbt.cli.main import dbtRunner
 
     ran: list[tuple[str, str]] = []

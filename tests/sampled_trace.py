@@ -1,12 +1,12 @@
-"""A trace of real pods by its lifecycle and by samples: on paper, and through the whole line.
+"""A trace of real pods by its lifecycle and by samples: calculated by hand, and by the pipeline.
 
-Put here: the trace's own arithmetic, and playing it as five clusters that differ in how they are
-watched: one with a journal, four that know samples alone, every 15 seconds to every 15 minutes.
-Not here: what is expected of them (`tests/scenarios/test_trace_by_samples.py`), or the page
+Put here: the arithmetic of the trace, and a simulation as five clusters with different sources: one
+with a journal, four with samples alone, every 15 seconds to every 15 minutes.
+Not here: expectations (`tests/scenarios/test_trace_by_samples.py`), or the page
 (`docs/explanation/why-five-minute-samples-mislead.md`).
 
-`python -m tests.sampled_trace FOLDER` plays the whole openb trace, five months of it, compares each
-pod and prints the page's table; about eleven minutes. FOLDER has the two files of the trace.
+`python -m tests.sampled_trace FOLDER` simulates the whole openb trace, five months of it, compares
+each pod and prints the page's table; about eleven minutes. FOLDER has the two files of the trace.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from warehouse.home import Home
 INTERVALS = (15, 60, 300, 900)  # seconds
 WATCHED = "watched"
 OTHER_JOBS = ("dcgm-exporter", "amd-exporter", "kube-scheduler", "kubelet")
-THOUSAND = 1000  # the parts of a card in which the trace counts
+THOUSAND = 1000  # the parts of a card in the trace
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One pod of the trace: when it had how many thousandths of a card."""
+    """One pod of the trace: its time, and its thousandths of a card."""
 
     pod: str
     started: int
@@ -56,20 +56,20 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What samples say of all lives; all but the count in thousandths of a card, times seconds."""
+    """The use of all pods by samples, in thousandths of a card x seconds (except the count)."""
 
     unseen_count: int
     unseen: int
     to_last_sample: int
     counted_samples: int  # each sample stands for one interval
-    far_off_count: int  # pods that the count of samples misses by more than a tenth of their time
+    far_off_count: int  # pods whose count of samples is off by more than a tenth of their time
 
 
-# --- on paper ------------------------------------------------------------------------------------
+# --- by arithmetic -------------------------------------------------------------------------------
 
 
 def openb_lives(folder: Path) -> list[Life]:
-    """The pods of the trace that had cards, by its files alone."""
+    """The pods of the trace with cards, from its files alone."""
     with (folder / PODS_FILE).open(encoding="utf-8", newline="") as file:
         return [
             Life(
@@ -88,7 +88,7 @@ def by_lifecycle(lives: Sequence[Life]) -> int:
 
 
 def seen_seconds(life: Life, times_ms: Sequence[int]) -> int | None:
-    """From the start, which a sample tells, to the last sample; None when no sample saw it."""
+    """From the start, whose time a sample has, to the last sample; None without samples."""
     after_last = bisect_left(times_ms, life.ended * 1000)
     if bisect_left(times_ms, life.started * 1000) == after_last:
         return None
@@ -117,16 +117,16 @@ def by_samples(lives: Sequence[Life], times_ms: Sequence[int], interval: int) ->
 
 
 def scrape_times(cluster: Cluster, started: int, ended: int) -> list[int]:
-    """When the one Prometheus of a cluster asks kube-state-metrics, in milliseconds."""
+    """The scrape times of kube-state-metrics by a cluster's Prometheus, in milliseconds."""
     target = next(t for t in targets_of(cluster) if t.job == KUBE_STATE_METRICS)
     return Schedule(f"{target.name}#0", target.interval_ms).times(started * 1000, ended * 1000)
 
 
-# --- through the line ----------------------------------------------------------------------------
+# --- by the pipeline -----------------------------------------------------------------------------
 
 
 def openb_on_its_nodes(folder: Path) -> Scenario:
-    """The trace on those of its nodes on which its pods ran: the others say nothing of hours."""
+    """The trace on the nodes on which its pods ran; other nodes do not change hours."""
     whole = openb_scenario(folder)
     placed = {pod.node_name for pod in build_fleet(Loaded(whole, "openb")).clusters[0].pods}
     (cluster,) = whole.clusters
@@ -135,12 +135,12 @@ def openb_on_its_nodes(folder: Path) -> Scenario:
 
 
 def watched(scenario: Scenario, interval: int) -> Fleet:
-    """As it is, with a journal."""
+    """The pods of the trace, with a journal."""
     return _fleet(scenario, WATCHED, interval)
 
 
 def sampled(scenario: Scenario, interval: int) -> Fleet:
-    """The same pods, gone as they end, so that no object that lingers tells when that was."""
+    """The same pods, deleted as they end, so that no remaining object has the time of the end."""
     (cluster,) = scenario.clusters
     work = tuple(replace(w, pods=tuple(map(_gone, w.pods))) for w in cluster.workloads)
     gone = replace(scenario, clusters=(replace(cluster, workloads=work),))
@@ -161,7 +161,7 @@ def _fleet(scenario: Scenario, name: str, interval: int) -> Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the line counted of one cluster: of each pod, seconds and their uncertainty."""
+    """The pipeline's result for one cluster: seconds and uncertainty of each pod."""
 
     seconds: dict[str, int]
     uncertain: dict[str, int]
@@ -169,7 +169,7 @@ class Counted:
 
 
 def play(folder: Path, fleets: dict[str, Fleet], periods: Sequence[str]) -> dict[str, Counted]:
-    """Every fleet a cluster of one home, each period built once."""
+    """Simulate every fleet as a cluster of one home, and build each period once."""
     home = Home.create(folder / "home")
     rows = []
     for name, fleet in fleets.items():
@@ -212,7 +212,7 @@ def _counted(home: Home, fleet: Fleet) -> Counted:
 
 
 def rows_of_page(lives: Sequence[Life], fleets: dict[str, Fleet]) -> Iterator[str]:
-    """By the trace's arithmetic; `play` says the same of the same fleets."""
+    """By the trace's arithmetic; `play` gives the same for the same fleets."""
     true = by_lifecycle(lives)
     for interval in INTERVALS:
         fleet = fleets[f"every-{interval}s"]
@@ -242,7 +242,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def compare(lives: Sequence[Life], fleets: dict[str, Fleet], counted: dict[str, Counted]) -> None:
-    """Each pod's seconds are what the paper says, and what it misses is inside the uncertainty."""
+    """Each pod's seconds equal the arithmetic; the uncertainty covers the true seconds."""
     for name, fleet in fleets.items():
         (cluster,) = fleet.clusters
         times = scrape_times(cluster, fleet.started_at, fleet.ended_at)
@@ -267,8 +267,8 @@ def compare(lives: Sequence[Life], fleets: dict[str, Fleet], counted: dict[str, 
         ]
         assert short == [], (name, short[:5])
         if name != WATCHED:
-            # The store scrapes itself: one interval at each end, and no scrape behind it. Only what
-            # ends together with many others is uncertain for longer.
+            # The uncertainty is one interval at each end, because the store scrapes itself. It is
+            # larger only for pods that end together with many others.
             interval = next(j for j in cluster.monitoring.jobs if j.enabled).scrape_interval_seconds
             assert median(found.uncertain.values()) <= 2 * interval + 1, name
 

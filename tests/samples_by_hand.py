@@ -1,6 +1,6 @@
-"""A sample store written by pencil: one node, one pod, every ten minutes; over a scripted line.
+"""A sample store with values written by hand: one node, one pod, every ten minutes.
 
-Put here: answers that a person can add up, and the server that gives them.
+Put here: responses that can be added up by hand, and the server that returns them.
 Not here: any test.
 """
 
@@ -68,7 +68,7 @@ def healthy(form: Form) -> httpx.Response:
 
 
 class Chunks(httpx.SyncByteStream):
-    """A body that is still to be read, as over a socket."""
+    """A body that is read in parts, as over a socket."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -78,7 +78,7 @@ class Chunks(httpx.SyncByteStream):
 
 
 class Server:
-    """Answers by a function, and remembers what was asked. A querier also names its stores."""
+    """Responds by a function, and records the requests. A querier also lists its stores."""
 
     def __init__(self, answering: Answering, stores: int = 0) -> None:
         self.stores = stores
@@ -104,7 +104,7 @@ class Server:
 
 
 def stores_named(count: int) -> httpx.Response:
-    """What a querier says of its stores; a plain Prometheus (0) knows no such page."""
+    """A querier's list of stores; a plain Prometheus (0) has no such page."""
     if not count:
         return httpx.Response(404, text="not found")
     found = [{"name": f"10.0.0.{number}:10901", "lastError": None} for number in range(count)]
@@ -112,7 +112,7 @@ def stores_named(count: int) -> httpx.Response:
 
 
 def in_union(form: Form, with_unions: bool) -> httpx.Response:
-    """A server with two device metrics; it may or may not know unions."""
+    """A server with two device metrics, with or without support for unions."""
     if "match[]" in form:
         return names(UTIL, POWER, "DCGM_FI_DEV_UNKNOWN")
     union = form["query"].startswith("label_replace(")

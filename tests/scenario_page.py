@@ -1,7 +1,7 @@
-"""The reference of the scenario file, made from its schema.
+"""The reference of the scenario file, generated from its schema.
 
 Put here: walking the dataclasses, and writing the page.
-Not here: what the keys mean; that stands beside each of them (`fake_gpu.scenario.spec`).
+Not here: the meaning of the keys, which is beside each of them (`fake_gpu.scenario.spec`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def scenario_page() -> str:
 
 
 def _records(kind: type, path: str, seen: set[type] | None = None) -> Iterator[tuple[type, str]]:
-    """Every mapping of the file, in the order in which one meets them."""
+    """Every mapping of the file, in the order of the file."""
     seen = set() if seen is None else seen
     if kind in seen:
         return
@@ -231,7 +231,7 @@ def _products() -> str:
 
 
 def _parameter_notation(parameter: Parameter) -> str:
-    """The default of a parameter, as one would write it."""
+    """The default of a parameter in the notation of the file."""
     value = parameter.default
     if isinstance(value, Fraction):
         return str(value)

@@ -1,7 +1,7 @@
-"""A fake Thanos over a fleet, with a clock that tests set, and short ways to ask it.
+"""A simulated Thanos over a fleet, with a clock that tests set, and short query functions.
 
-Put here: asking.
-Not here: fleets (`tests/small_fleets.py`), or what is expected.
+Put here: queries.
+Not here: fleets (`tests/small_fleets.py`), or expectations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Thanos:
         return self.http.post("/api/v1/query", data=asked)
 
     def rows(self, query: str, at: float, **more: Any) -> list[Row]:
-        """The series of an answer: labels, and samples as (seconds after midnight, text)."""
+        """The series of a response: labels, and samples as (seconds after midnight, text)."""
         answer = self.ask(query, at, **more)
         assert answer.status_code == 200, answer.text
         return [
@@ -56,7 +56,7 @@ class Thanos:
         ]
 
     def samples(self, query: str, at: float, **more: Any) -> list[tuple[float, str]]:
-        """All samples of all series, in the order of time."""
+        """All samples of all series, in order of time."""
         return sorted(s for row in self.rows(query, at, **more) for s in row["samples"])
 
 

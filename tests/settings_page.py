@@ -1,6 +1,6 @@
 """The page about config.toml, generated from the settings.
 
-Put here: what each key means, and the page `docs/reference/config-file.md`.
+Put here: the meaning of each key, and the page `docs/reference/config-file.md`.
 Not here: reading the file, or defaults (`ingestion.settings` has them).
 """
 
@@ -37,7 +37,7 @@ Credentials of buckets come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECR
 """
 
 Meanings = dict[str, tuple[str, str]]
-"""Key → default, if the code's own does not explain it, and meaning."""
+"""Key → default, if that of the code does not explain it, and meaning."""
 
 STORAGE: Meanings = {
     "landing": (

@@ -1,4 +1,4 @@
-"""Where the real captures lie that tests compare with, and a clear word when they do not.
+"""The folder of real captures for comparisons, and a clear error if it is missing.
 
 Put here: reading files of the data folder beside the repository.
 Not here: copies of them; they are not part of the project.
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def shared_text(name: str) -> str:
-    """The text of one file; where it is missing, CI fails and everybody else is told."""
+    """The text of one file. If it is missing, CI fails and other machines skip the test."""
     path = FOLDER / name
     if not path.is_file():
         text = (

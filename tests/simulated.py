@@ -1,10 +1,10 @@
-"""Simulated months: many tenants on many small clusters, half of them with faults, told by a seed.
+"""Simulated months from a seed: many tenants on many small clusters, most of them with a fault.
 
-Put here: making the scenario, living through it, asking, checking and closing it.
-Not here: what is expected (`tests/scenarios/test_simulated_months.py`), or the truth.
+Put here: creating the scenario, simulating it, pulling, checking and closing it.
+Not here: expectations (`tests/scenarios/test_simulated_months.py`), or the truth.
 
-Each cluster has tenants of its own, so whatever is wrong with a tenant is its cluster's. A cluster
-is measured for some hours of its month only: what a month costs to simulate is its hours.
+Each cluster has its own tenants, so a wrong amount of a tenant belongs to one cluster. A cluster is
+measured for some hours of its month only, because the time of a simulation grows with these hours.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ ASKED_AGAIN_AT = ASKED_AT + 4 * HOUR
 
 IN_THE_HOURS = "from: +40m, until: +1h25m"
 NOBODY_LISTENS = "127.0.0.1:1"
-WHILE_ASKED = f"from: +{HOURS + 1}h, until: +{HOURS + 3}h"  # and no longer when asked again
+WHILE_ASKED = f"from: +{HOURS + 1}h, until: +{HOURS + 3}h"  # it ends before the second query
 EVER_SINCE = f"from: +{HOURS + 1}h, until: +{HOURS + 30}h"
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A fault of one cluster, and by which words its findings are known."""
+    """A fault of one cluster, and the findings that it may cause."""
 
     kind: str
-    parameters: str  # with CLUSTER for the cluster's name
-    caught_as: str = ""  # '' where nothing is left of it: every amount is right
-    may_raise: str = ""  # the codes of all its findings; any other one is as bad as a wrong cent
-    is_counted: bool = True  # whether the fake counts it: some are seen only by what is missing
-    needs_devices: bool = False  # whether device telemetry is asked for, which takes long
-    has_no_server: bool = False  # the cluster's samples are asked for where nobody listens
+    parameters: str  # with CLUSTER in place of the cluster's name
+    caught_as: str = ""  # '' if it leaves no trace and every amount is right
+    may_raise: str = ""  # the codes of all its findings; any other code is a failure
+    is_counted: bool = True  # by the simulator; some faults only show as missing data
+    needs_devices: bool = False  # whether device telemetry is queried, which takes long
+    has_no_server: bool = False  # no server listens at the address of the cluster's samples
 
     @property
     def side(self) -> str:
@@ -71,7 +71,7 @@ class Trouble:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What it is called in the catalogue of faults."""
+        """Its codes in the catalogue of faults."""
         return CATALOGUE[self.kind].codes
 
 
@@ -81,7 +81,7 @@ SAMPLES_GONE_OR_DISPUTED = f"{SAMPLES_GONE} REC-001"
 JOURNAL_GONE = "GAP-003 GAP-006"
 
 TROUBLES: Sequence[Trouble] = (
-    # A. The sample store, and what stands before it.
+    # A. The sample store, and proxies in front of it.
     Trouble("store_vanishes", f"{WHILE_ASKED}, warns_for: 0s"),
     Trouble(
         "store_vanishes",
@@ -94,7 +94,7 @@ TROUBLES: Sequence[Trouble] = (
     Trouble("partial_response", f"{EVER_SINCE}, share: 20%", "response not complete",
             SAMPLES_GONE_OR_DISPUTED),
     Trouble("empty_success", f"{WHILE_ASKED}, requests: 0"),
-    # A server fails for all clusters; asked again, it answers.
+    # A server fails for all clusters; a second request succeeds.
     Trouble("timeout", f"{WHILE_ASKED}, requests: 3"),
     Trouble(
         "metric_renamed",
@@ -116,7 +116,7 @@ TROUBLES: Sequence[Trouble] = (
             SAMPLES_GONE_OR_DISPUTED),
     Trouble("downsampled", "from: +30m, until: +1h30m, whatever_is_asked: 1",
             "down-sampled: ", SAMPLES_GONE_OR_DISPUTED),
-    # A pull asks for ranges, and no range looks back.
+    # A pull queries ranges, and ranges use no look-back.
     Trouble("lookback_overrun", WHILE_ASKED, is_counted=False),
     Trouble("late_arrival", f"{IN_THE_HOURS}, delay: 6h", "push to the hub lost", SAMPLES_GONE),
     Trouble("out_of_order_dropped", f"{IN_THE_HOURS}, share: 20%", "samples missing",
@@ -134,7 +134,7 @@ TROUBLES: Sequence[Trouble] = (
     Trouble("cluster_label_lost", IN_THE_HOURS, "push to the hub lost", SAMPLES_GONE),
     Trouble("interval_changed", f"{IN_THE_HOURS}, interval: 2m", "samples missing", SAMPLES_GONE),
     Trouble("clock_skew", f"{IN_THE_HOURS}, seconds: 90", "REC-001", SAMPLES_GONE_OR_DISPUTED),
-    # What cannot be counted is no sample; the pods' own samples then have a hole.
+    # A value that is not a count is refused; the pod's own samples then have a gap.
     Trouble("odd_values", f"{IN_THE_HOURS}, share: 30%", "value refused", SAMPLES_GONE),
     Trouble(
         "label_renamed",
@@ -146,7 +146,7 @@ TROUBLES: Sequence[Trouble] = (
     Trouble("honor_labels_flipped", f"{IN_THE_HOURS}, job: kube-state-metrics"),
     Trouble("pod_metadata_lost", f"{IN_THE_HOURS}, share: 50%"),
     Trouble("unavailable", "", "query failed", SAMPLES_GONE, is_counted=False, has_no_server=True),
-    # Telemetry never decides an amount.
+    # Telemetry never changes an amount.
     Trouble("pod_labels_lost", IN_THE_HOURS, "GAP-008", "GAP-008", needs_devices=True),
     Trouble("hostname_label_renamed", IN_THE_HOURS, needs_devices=True),
     Trouble("model_renamed", IN_THE_HOURS, needs_devices=True),
@@ -157,11 +157,11 @@ TROUBLES: Sequence[Trouble] = (
         f"{IN_THE_HOURS}, attacker: CLUSTER-t000, victim: CLUSTER-t001",
         may_raise="USE-001",
     ),
-    # B. The Kubernetes API, and what happens in the cluster.
+    # B. The Kubernetes API, and events of the cluster.
     Trouble("watch_dropped", IN_THE_HOURS, "journal gap", JOURNAL_GONE),
     Trouble("watch_dropped", "from: +0s, until: +2h", "collector lost", JOURNAL_GONE),
     Trouble("watch_expired", IN_THE_HOURS, "journal gap", JOURNAL_GONE),
-    # In the last hour nothing but the list after the gap says who was still there.
+    # In the last hour only the list after the gap shows the pods that still exist.
     Trouble("watch_expired", "from: +1h10m, until: +1h20m", "journal gap", JOURNAL_GONE),
     Trouble("rbac_lost", IN_THE_HOURS, "journal gap", JOURNAL_GONE),
     Trouble("etcd_restored", "from: +70m, until: +80m", "journal gap", f"{JOURNAL_GONE} REC-001"),
@@ -186,16 +186,16 @@ ALWAYS_THERE = {
     2: "name: serve, requests: 1",
     3: "name: batch, kind: Job, requests: 1, arrivals: {every: ~15m}, lifetime: 2m..10m",
 }
-"""Work of the tenants that some troubles need, whatever the seed draws."""
+"""Work of the tenants that some faults need, independent of the seed."""
 UNUSUAL = {
     0: "name: amd, requests: {amd.com/gpu: 1}, lifetime: ~3h",
     1: "name: claims, kind: Job, claims: [{device_class: gpu.nvidia.com}], "
     "arrivals: {every: ~40m}, lifetime: 2m..30m",
 }
-"""In clusters without a fault: devices by claim, and of another vendor, which are easily unseen."""
+"""In clusters without a fault: devices by claim, and devices of another vendor."""
 
 CLEAN_EVERY = 6
-"""Each sixth cluster has no fault; the others have one each, by turns."""
+"""Each sixth cluster has no fault; the others have one fault each, in rotation."""
 
 
 def is_clean(number: int) -> bool:
@@ -203,7 +203,7 @@ def is_clean(number: int) -> bool:
 
 
 def trouble_of(seed: int, number: int) -> Trouble | None:
-    """What goes wrong in a cluster."""
+    """The fault of a cluster."""
     if is_clean(number):
         return None
     return TROUBLES[(seed + number - 1 - number // CLEAN_EVERY) % len(TROUBLES)]
@@ -275,16 +275,16 @@ def _work(rng: random.Random) -> str:
 
 @dataclass(frozen=True)
 class Month:
-    """A month that was lived through, checked, signed where it had to be, and closed."""
+    """A month that was simulated, checked, accepted where necessary, and closed."""
 
     running: Running
     opened: OpenHome
-    check_result: CheckResult  # before anybody signed anything
+    check_result: CheckResult  # before any gap was accepted
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Of a served fleet, the clusters that have a real collector."""
+    """The clusters of a served fleet that have a real collector."""
 
     running: Running
     fleet: Fleet
@@ -303,7 +303,7 @@ class Watched:
 
 
 def live(seed: int, clusters: int, tenants: int, folder: Path) -> Month:
-    """One simulated month, from nothing to sealed invoices."""
+    """One simulated month, from an empty home to sealed invoices."""
     text = scenario_of(seed, clusters, tenants)
     with serve(read_scenario(text, "simulated.yaml", None), driven(FIRST - BEFORE)) as running:
         home = make_home(folder, running.fleet, running.thanos_url, running.kubernetes_urls)
@@ -324,7 +324,7 @@ def live(seed: int, clusters: int, tenants: int, folder: Path) -> Month:
 
 
 def _issue(opened: OpenHome) -> None:
-    """Checked again and sealed, as a close does it, without a thousand tenants' pages."""
+    """Check again and seal, like a close but without the pages of a thousand tenants."""
     check_result = steps.check_period(opened, PERIOD)
     assert check_result.billable, [f"{f.code} {f.where}" for f in check_result.blocking]
     home = opened.home
@@ -335,7 +335,7 @@ def _issue(opened: OpenHome) -> None:
 
 
 def _take_servers_away(home: Home, fleet: Fleet) -> None:
-    """Clusters whose samples are asked for at an address where nobody listens."""
+    """Point the samples of some clusters to an address without a server."""
     text = home.config_path.read_text(encoding="utf-8")
     for number, cluster in enumerate(fleet.clusters):
         trouble = trouble_of(fleet.seed, number)
@@ -348,9 +348,9 @@ def _take_servers_away(home: Home, fleet: Fleet) -> None:
 
 
 def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
-    """Real collectors where the API server has faults, and in one cluster where it has none.
+    """Real collectors for clusters with faults of the API server, and for one without faults.
 
-    The journals of the others are told in this process: what an unbroken watch would have written.
+    The journals of the others are written in this process, as with an unbroken watch.
     """
     end = FIRST + (HOURS + 1) * HOUR
     watched = []
@@ -364,14 +364,14 @@ def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
         scribe.write(int((FIRST - BEFORE).timestamp()), int(end.timestamp()))
     seen = Watched(running, replace(running.fleet, clusters=tuple(watched)))
     with collecting(opened, seen) as collectors:
-        # A stop at the last second: what begins before it is told before the hour is over.
+        # Stop at the last second, so that changes before it are received within the hour.
         last = FIRST + HOURS * HOUR - timedelta(seconds=1)
         live_through(seen, collectors, Interval(FIRST - BEFORE, last))
         live_through(seen, collectors, Interval(last, end))
 
 
 def sign(opened: OpenHome, blocking: Sequence[Finding]) -> OpenHome:
-    """What an operator would sign: gaps as nothing, disputes by the lifecycle, wider limits."""
+    """An operator's decisions: gaps bill nothing, disputes bill the lifecycle, limits are wider."""
     if not blocking:
         return opened
     gaps, limits = [HEADERS["accepted_gaps"]], [HEADERS["policies"]]

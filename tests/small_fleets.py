@@ -1,4 +1,4 @@
-"""Fleets of a handful of nodes and pods, written out, for tests of what shows a fleet.
+"""Fleets of a few nodes and pods, written out, for tests of components that serve a fleet.
 
 Put here: values of `fake_gpu.fleet.model` that several tests need.
 Not here: whole scenarios (`fake_gpu/scenarios`).
@@ -201,7 +201,7 @@ def pod(
 
 
 def quiet_cluster(watched: Monitoring | None = None) -> Cluster:
-    """Two nodes of two cards; one pod all day, one of ten minutes, one that waits for ever."""
+    """Two nodes of two cards; one pod runs all day, one for ten minutes, one waits for ever."""
     one, two = node("node-a"), node("node-b")
     replicaset = OwnerRef(
         "apps/v1", "ReplicaSet", "train-5d9c", "5d9c0000-0000-4000-8000-0000000000aa"

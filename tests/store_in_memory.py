@@ -1,18 +1,18 @@
-"""A store in memory that keeps the promise of one, and can be killed at any of its writes.
+"""A store in memory with the guarantees of a store, which can be killed at any of its writes.
 
 Put here: `MemoryStore`.
-Not here: anything about what is stored.
+Not here: the stored contents.
 """
 
 from __future__ import annotations
 
 
 class Killed(BaseException):
-    """The process died here. Not an `Exception`: nothing may catch it on the way."""
+    """The process was killed here. Not an `Exception`, so that no handler on the way catches it."""
 
 
 class MemoryStore:
-    """Named bytes; `kill_at=n` dies at the n-th write, before it (even n) or after it (odd n)."""
+    """Named bytes; `kill_at=n` kills at the n-th write, before it (even n) or after it (odd n)."""
 
     def __init__(self, objects: dict[str, bytes] | None = None, kill_at: int = -1) -> None:
         self.objects = objects if objects is not None else {}

@@ -1,7 +1,7 @@
-"""A kubelet's device half in Python: registration, ListAndWatch, Allocate, and its list of devices.
+"""The device manager of a kubelet in Python: registration, ListAndWatch, Allocate, list of devices.
 
-Put here: what a plugin and a status updater talk to in tests without real servers.
-Not here: what is expected of them. tests/servers compares the plugin with the real device manager.
+Put here: the server for a plugin and a status updater in tests without real servers.
+Not here: expectations. tests/servers compares the plugin with the real device manager.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StubKubelet:
         self.start()
 
     def start(self) -> None:
-        """Delete all sockets, as a kubelet does when it starts, and listen."""
+        """Delete all sockets, like a kubelet at its start, and listen."""
         for socket in self.plugins.glob("*.sock"):
             socket.unlink()
         self._serve(
@@ -123,7 +123,7 @@ class StubKubelet:
         return channel
 
     def allocate(self, resource: str, device_ids: list[str]) -> AllocateResponse:
-        """Call Allocate as for one container."""
+        """Call Allocate for one container."""
         call = self._channel(resource).unary_unary(
             "/v1beta1.DevicePlugin/Allocate",
             request_serializer=AllocateRequest.SerializeToString,

@@ -1,4 +1,4 @@
-"""The reference of the tables, as one page of Markdown, from what the models say of themselves.
+"""The reference of the tables as one page of Markdown, from the descriptions of the models.
 
 Put here: the page.
 Not here: the descriptions (`dbt/models/**/*.yml`).
@@ -29,7 +29,7 @@ A published copy carries the same words as comments on its tables and columns.
 
 
 def tables_page() -> str:
-    """The whole page: marts with their columns, and below them what they are made of."""
+    """The whole page: marts with their columns, then the models below them."""
     models = {str(model["name"]): (model, path) for model, path in _models()}
     marts = [name for name, (_, path) in models.items() if path.parent.name == "marts"]
     parts = [HEAD, *(_mart(*models[name]) for name in marts)]

@@ -1,11 +1,12 @@
-"""Pages that show what to type and what comes of it: read, typed again, compared.
+"""Pages with commands and their output: read, run again, compared.
 
-Put here: reading `console` blocks, typing them in a shell, comparing what is said.
-Not here: which pages there are, or the folder in which they are typed (`tests/scenarios`).
+Put here: reading `console` blocks, running them in a shell, comparing the output.
+Not here: the list of pages, or the folder in which they run (`tests/scenarios`).
 
-A line that begins with `$ ` is typed (with its continuations, which begin with `> `); the lines
-until the next one are what it says. In these `…` stands for anything within a line, and a line that
-is only `…` for any lines. A command that fails has to be shown to fail: the next one is `echo $?`.
+A line that begins with `$ ` is a command (with its continuations, which begin with `> `); the lines
+until the next command are its output. In the output `…` stands for any text within a line, and a
+line with only `…` for any lines. The page must show the status of a command that fails: the next
+command is `echo $?`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# A page that takes longer has hung; the longest takes less than a minute on a quiet machine.
+# A page that takes longer hangs; the longest takes less than a minute on an idle machine.
 PAGE_SECONDS = 600
 _AFTER = "<<< after command"
 ANY = "…"
@@ -29,7 +30,7 @@ ASKS_FOR_THE_CODE = "echo $?"
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """One command of a page, and what the page says comes of it."""
+    """One command of a page, and its output on the page."""
 
     where: str  # page:line
     command: str
@@ -37,7 +38,7 @@ class Typed:
 
 
 def commands(page: Path) -> list[Typed]:
-    """Everything that a page tells its reader to type, in order."""
+    """All commands of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found = []
     for block in BLOCK.finditer(text):
@@ -66,7 +67,7 @@ def _of_block(name: str, first: int, lines: list[str]) -> Iterator[Typed]:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What came of a command: both streams, and its exit code."""
+    """The output of a command: both streams, and its exit status."""
 
     text: str
     code: int = 0
@@ -75,11 +76,11 @@ class Said:
 def type_page(
     typed: Sequence[Typed], folder: Path, variables: Mapping[str, str] | None = None
 ) -> list[Said]:
-    """Type everything into one shell, as a reader would; what came of each command.
+    """Run all commands in one shell like a reader; returns the output of each.
 
-    The folder's own path is left out of what is said; what was started in the background ends.
+    The folder's own path is removed from the output; background processes are stopped at the end.
     """
-    # The code is there for whoever asks for it in the next line, as if nothing had been between.
+    # Restores the status, so that the next command can print it.
     after = f"_code=$?; echo; echo {_AFTER!r} $_code; (exit $_code)"
     script = "\n".join(f"{one.command}\n{after}" for one in typed)
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200", **(variables or {})}
@@ -106,7 +107,7 @@ def type_page(
 
 
 def stale(typed: Sequence[Typed], really: Sequence[Said]) -> list[str]:
-    """The commands of which a page says something else, or hides that they fail."""
+    """The commands whose output differs from the page, or whose failure the page does not show."""
     found = []
     after = [one.command for one in typed[1:]] + [""]
     for one, came, then in zip(typed, really, after, strict=True):
@@ -118,7 +119,7 @@ def stale(typed: Sequence[Typed], really: Sequence[Said]) -> list[str]:
 
 
 def difference(said: tuple[str, ...], really: str) -> str:
-    """Empty when the page is right; else both."""
+    """Empty if the page is right; otherwise both texts."""
     if _matches(_stripped(said), _stripped(really.splitlines())):
         return ""
     return "the page says:\n" + "\n".join(said) + "\n\nit really says:\n" + really

@@ -1,7 +1,7 @@
-"""A proxy that opens tunnels (CONNECT), as they stand between a cluster and the outside.
+"""A proxy that opens tunnels (CONNECT), like those between a cluster and the outside.
 
-Put here: tunnels over plain sockets and over TLS, and how the proxy may answer.
-Not here: proxies that read what passes (`query_proxies`).
+Put here: tunnels over plain sockets and over TLS, and the proxy's possible responses.
+Not here: proxies that read the traffic (`query_proxies`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class TunnelProxy(socketserver.ThreadingTCPServer):
-    """Connects every tunnel to the port that is asked for, on this machine."""
+    """Connects every tunnel to the requested port on this machine."""
 
     allow_reuse_address = daemon_threads = True
 
@@ -55,7 +55,7 @@ class _Tunnel(socketserver.BaseRequestHandler):
                 with socket.create_connection(("127.0.0.1", port)) as far:
                     self._pass_on(near, far)
         except OSError:
-            return  # a client or a server that left
+            return  # a client or a server has disconnected
 
     def _pass_on(self, near: socket.socket, far: socket.socket) -> None:
         while True:

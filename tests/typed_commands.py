@@ -1,7 +1,7 @@
-"""Commands of ours that a text tells its reader to type: found, and parsed without being run.
+"""gpu-ledger commands in texts for readers: found, and parsed without running them.
 
-Put here: finding `gpu-ledger …` in pages, messages and code, and asking click whether it parses.
-Not here: which texts are read, or which of them may only name a command (the test about them).
+Put here: finding `gpu-ledger …` in pages, messages and code, and checking it with click.
+Not here: the choice of texts, or permission to name a command only (the test about them).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from orchestration.cli.main import COMMANDS, cli
 
 PROGRAM = "gpu-ledger"
 HOUR = "2026-10-03T07"
-"""What a reader writes in place of a word in capitals, and what code puts into its braces."""
+"""Replaces words in capitals and the braces of f-strings."""
 PLACEHOLDERS = {
     "P": "2026-10",
     "FROM": f"{HOUR}:00:00Z",
@@ -44,25 +44,25 @@ FILLED_IN = {
 FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(rf"`({PROGRAM}(?: [^`]*)?)`")
 LINE = re.compile(rf"^\s*(?:\$ )?((?:[A-Z_]+=\S+ )*{PROGRAM} .*)$", re.MULTILINE)
-# After it a reader reads on: a comment in its own column, the next program, what is done with it.
+# The end of a command: a comment in its own column, the next program, or a redirection.
 ENDS = re.compile(r"\s{2,}|\s#|\s[|<>]|\s\d?>|\s?&&?|;|\)|, then |, and with | recomputes | walks ")
 BARE = re.compile(rf"(?<![\w`/-])({PROGRAM} (?:{'|'.join(map(re.escape, COMMANDS))})\b[^`\n]*)")
 
 
 def in_page(text: str) -> list[str]:
-    """Of Markdown: what stands in backticks, and the lines of blocks that begin with a command."""
+    """The commands in Markdown: in backticks, and in lines of blocks that begin with a command."""
     blocks = re.sub(r"\\\n(?:> )?\s*", "", "\n".join(FENCED.findall(text)))
     prose = " ".join(FENCED.sub("", text).split())
     return [*QUOTED.findall(prose), *LINE.findall(blocks)]
 
 
 def in_message(text: str) -> list[str]:
-    """Of a hint: what stands in backticks; else a command goes on to the end of its line."""
+    """The commands in a hint: in backticks; otherwise from the command to the end of its line."""
     return [*QUOTED.findall(text), *BARE.findall(QUOTED.sub("", text))]
 
 
 def in_code(path: Path) -> Iterator[str]:
-    """Of everything that a module may say; what is filled in later stands in braces."""
+    """The commands in all strings of a module, with braces in place of inserted values."""
     inner: set[int] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):  # from the outside in
         match node:
@@ -73,7 +73,7 @@ def in_code(path: Path) -> Iterator[str]:
                 inner |= {id(value) for value in values}
                 yield from in_message(_said(node))
             case ast.Constant(value=str(text)) if id(node) not in inner:
-                if "Examples:" not in text:  # those are on the page of help
+                if "Examples:" not in text:  # these are on the page of help
                     yield from in_message(" ".join(text.split()))
 
 
@@ -91,7 +91,7 @@ def _said(node: ast.expr) -> str:
 
 
 def words_of(command: str) -> list[str]:
-    """Word by word without the program, placeholders filled in."""
+    """The words after the program, with placeholders filled in."""
     for braced, value in FILLED_IN.items():
         command = re.sub(braced, value, command)
     command = ENDS.split(re.sub(r"^(?:[A-Z_]+=\S+ )+", "", command))[0]
@@ -99,16 +99,16 @@ def words_of(command: str) -> list[str]:
 
 
 def names_only(command: str) -> bool:
-    """Whether it is the name of the program or of a command, and nothing of how it is typed."""
+    """Whether it is only the name of the program or of a command, without arguments."""
     found, words = _command_of(command)
     return found is not None and not words
 
 
 def _command_of(command: str) -> tuple[click.Command | None, list[str]]:
-    """The command that the first words name, if they do, and the words after them."""
+    """The command that the first words name, if any, and the words after them."""
     try:
         words = words_of(command)
-    except ValueError:  # a quotation that does not end
+    except ValueError:  # an unclosed quotation
         return None, []
     found: click.Command | None = cli
     while isinstance(found, click.Group) and words and not words[0].startswith("-"):
@@ -117,14 +117,14 @@ def _command_of(command: str) -> tuple[click.Command | None, list[str]]:
 
 
 def fault_of(command: str) -> str:
-    """Why it cannot be typed as it stands; empty when it can."""
+    """The reason why the command is invalid; empty if it is valid."""
     found, words = _command_of(command)
     if found is None:
         return "there is no such command"
     if isinstance(found, click.Group) and not words:
         return "names a group of commands"
     try:
-        # Files that a reader has are not here.
+        # Files of a reader do not exist here.
         with (
             patch.object(click.Path, "convert", lambda self, value, param, ctx: Path(value)),
             patch.object(click.File, "convert", lambda self, value, param, ctx: StringIO()),

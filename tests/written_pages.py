@@ -1,7 +1,7 @@
-"""Pages that are written from the code: their folder, what they say, a sentence for a table.
+"""Pages that are generated from the code: their folder, their text, a sentence for a table cell.
 
-Put here: what every such page needs.
-Not here: what any page says (the tests beside what it is about).
+Put here: functions for all such pages.
+Not here: the text of a page (the tests beside its subject).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ TOCTREE = "\n```{toctree}\n:hidden:\n:glob:\n\n*-*\n```\n"
 
 
 def written(name: str, text: str) -> str:
-    """What the page says; after a change that is meant, it is written anew from the text."""
+    """The text of the page; with GPU_LEDGER_WRITE_GOLDEN=1 the page is written again first."""
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         (DOCS / name).write_text(text, encoding="utf-8")
     return (DOCS / name).read_text(encoding="utf-8")
 
 
 def first_sentence(text: str) -> str:
-    """As a cell of a table."""
+    """The first sentence, in the form of a table cell."""
     line = " ".join(text.split())
     return re.split(r"(?<=[.!?]) (?=[A-Z`])", line)[0].replace("|", "\\|")
