@@ -1,4 +1,4 @@
-"""A token is recognised however it comes back, and nothing else is taken for it."""
+"""A token is redacted in every encoding, and other text is not changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOKEN = "sha256~Ab+/c9-_x.y7=="
         "sha256~Ab+\\/c9-_x.y7==",
     ],
 )
-def test_a_token_is_recognised_in_addresses_and_in_json(repeated: str) -> None:
+def test_a_token_is_redacted_in_urls_and_json(repeated: str) -> None:
     said = f"Authorization: Bearer {repeated}, expired"
     assert Secret(TOKEN).is_in(said)
     assert Secret(TOKEN).is_in(said.encode())
@@ -32,7 +32,7 @@ def test_a_token_is_recognised_in_addresses_and_in_json(repeated: str) -> None:
 @pytest.mark.parametrize("before", ["", "B", "Be", "Bearer ", "user:", "x" * 100])
 @pytest.mark.parametrize("after", ["", "!", "??", "@proxy"])
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
-def test_a_token_is_recognised_in_base64_of_anything_around_it(
+def test_a_token_is_redacted_inside_base64_of_a_longer_text(
     before: str, after: str, encode: type
 ) -> None:
     said = encode(f"{before}{TOKEN}{after}".encode()).decode()
@@ -45,17 +45,17 @@ def test_a_token_is_recognised_in_base64_of_anything_around_it(
 @pytest.mark.parametrize(
     "said", ["", "unauthorized", TOKEN[:-1], TOKEN.upper(), quote(TOKEN.upper())]
 )
-def test_what_is_not_the_token_stays_as_it_was_said(said: str) -> None:
+def test_other_text_is_not_redacted(said: str) -> None:
     assert not Secret(TOKEN).is_in(said)
     assert Secret(TOKEN).redact(said) == said
 
 
 @pytest.mark.parametrize("said", ["", "a", "Bearer "])
-def test_no_token_is_in_nothing(said: str) -> None:
+def test_an_empty_secret_redacts_nothing(said: str) -> None:
     assert not secret_of("").is_in(said)
     assert secret_of("").redact(said) == said
 
 
-def test_a_short_token_is_looked_for_as_it_is_only() -> None:
-    """Three letters of base64 stand in many a text."""
+def test_a_short_token_is_redacted_only_in_plain_text() -> None:
+    """Its three letters of base64 occur in many other texts."""
     assert Secret("abc").redact("YWJj abc") == f"YWJj {REDACTED}"

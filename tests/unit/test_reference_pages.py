@@ -1,11 +1,11 @@
-"""The pages of reference that are written from what they are about.
+"""Reference pages that are generated from the code and data that they describe.
 
-Put here: questions, findings, rules of two sources, and that the pages are what is written today.
+Put here: queries, findings, reconciliation rules, and that their pages are up to date.
 Not here: errors (`architecture/test_pages`), the command line (`test_cli_reference`), tables
 (`test_model_descriptions`), decisions (`test_decisions_sealing`), scenario files
 (`test_fake_scenario`), settings (`architecture/test_pages_of_ingestion`).
 
-After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file.
+To rewrite the pages after an intended change, run GPU_LEDGER_WRITE_GOLDEN=1 pytest on this file.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_what_it_is_about(name: str) -> None:
+def test_a_page_equals_its_generated_content(name: str) -> None:
     page = PAGES[name]()
     assert page == written(name, page)
 
 
-def test_there_are_as_many_questions_as_analysts_were_promised() -> None:
+def test_at_least_twenty_queries_are_documented() -> None:
     assert len(questions()) >= 20

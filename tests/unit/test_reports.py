@@ -1,4 +1,4 @@
-"""Reports on facts of a few rows: labels, credits, hours that nobody measured."""
+"""Reports on facts of a few rows: labels, credits, unmeasured hours."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PIECE = {
 CLUSTERS = [{"cluster_id": "c1", "cluster_name": "east"}]
 
 
-def test_a_label_parts_use_and_what_has_none_is_a_row_of_its_own() -> None:
+def test_usage_is_grouped_by_label_with_a_row_for_unlabelled_usage() -> None:
     label = {"cluster_id": "c1", "label_key": "team"}
     marts = facts(
         {
@@ -58,7 +58,7 @@ def test_a_label_parts_use_and_what_has_none_is_a_row_of_its_own() -> None:
     ]
 
 
-def test_a_label_that_is_not_kept_is_named_with_those_that_are() -> None:
+def test_an_unknown_label_is_refused_with_the_kept_labels() -> None:
     row = {"billing_period": "2026-10", "cluster_id": "c1", "pod_uid": "a", "label_value": "x"}
     marts = facts({"dim_pod_labels": [{**row, "label_key": key} for key in ("team", "app")]})
     assert _label_notes(marts, ["2026-10"], "label:team") == []
@@ -75,13 +75,13 @@ def test_thirds_and_sevenths_of_cards_add_up_exactly() -> None:
     assert row.weighted_device_seconds == 4800 + Fraction(3600, 7)
 
 
-def test_use_without_a_price_is_not_added_to_use_that_has_one() -> None:
+def test_usage_with_and_without_a_price_is_not_added_up() -> None:
     free = {**PIECE, "pod_uid": "b", "currency": "", "cost_nanos": 0}
     rows = usage(facts({"fct_pod_hours": [{**PIECE, "pod_uid": "a"}, free]}), OCTOBER)
     assert [(row.currency, row.cost_nanos) for row in rows] == [("", 0), ("USD", 3_600_000_000)]
 
 
-def test_the_first_hour_is_in_a_window_and_the_last_is_not() -> None:
+def test_a_window_includes_its_first_hour_and_excludes_its_last() -> None:
     pieces = [{**PIECE, "pod_uid": "a", "hour_started_at": START + n * HOUR} for n in range(4)]
     [row] = usage(facts({"fct_pod_hours": pieces}), Interval(START + HOUR, START + 3 * HOUR))
     assert row.device_seconds == 2 * 7200
@@ -98,13 +98,13 @@ def test_a_window_over_two_months_reads_both() -> None:
 
 
 @pytest.mark.parametrize("by", ["", "label:", "team", "tenant; drop table"])
-def test_a_grouping_is_one_of_those_that_are_known(by: str) -> None:
+def test_an_unknown_grouping_is_refused(by: str) -> None:
     with pytest.raises(UnknownGrouping):
         usage(facts({}), OCTOBER, by)
 
 
-def test_a_window_to_the_second_counts_its_seconds_and_their_part_of_the_cost() -> None:
-    """Two devices from 00:10 to 00:40 for 100 nanos; windows that follow add up to them."""
+def test_a_window_in_seconds_has_its_part_of_the_cost() -> None:
+    """Two devices from 00:10 to 00:40 for 100 nanos; consecutive windows add up to them."""
     piece = PIECE | {
         "segment_started_at": START + HOUR / 6,
         "segment_ended_at": START + HOUR * 4 / 6,
@@ -125,7 +125,7 @@ def test_a_window_to_the_second_counts_its_seconds_and_their_part_of_the_cost() 
 
 
 def test_burn_rates_are_of_workloads_or_of_pods() -> None:
-    """Two pods of one workload; a pod that cost nothing in the last day has none."""
+    """Two pods of one workload; a pod without cost in the last day has no burn rate."""
     job = {"tenant": "vision", "workload_kind": "Job", "workload_name": "train", "currency": "USD"}
     pods = [
         job
@@ -148,13 +148,13 @@ def test_burn_rates_are_of_workloads_or_of_pods() -> None:
         rates("class")
 
 
-def test_credits_are_told_apart_from_use() -> None:
+def test_credits_are_separate_from_usage() -> None:
     credit = {"tenant": "vision", "belongs_to": "tenant", "currency": "USD", "credit_nanos": -5}
     marts = facts({"fct_outage_credits": [credit, {**credit, "tenant": "x", "credit_nanos": 0}]})
     assert outage_credits(marts, "2026-10") == [("vision", "USD", -5)]
 
 
-def test_an_hour_that_nobody_measured_has_no_number_and_no_node() -> None:
+def test_an_unmeasured_hour_has_no_value_and_no_node() -> None:
     at = {"cluster_id": "c1", "hour_started_at": START}
     marts = facts(
         {
@@ -181,7 +181,7 @@ def test_pods_that_end_and_start_at_one_second_do_not_overlap() -> None:
     assert [row["pods"] for row in nodes.node_hour(marts, START)] == [["vision/a"]]
 
 
-def test_the_bound_stands_beside_the_number_and_what_it_rests_on() -> None:
+def test_a_node_hour_has_its_bound_and_the_method_of_its_count() -> None:
     at = {"cluster_id": "c1", "hour_started_at": START, "unmeasured_seconds": 0}
     told = {**at, "node_name": "told", "gpu_count_max": 2, "gpu_count_max_bound": 1}
     told |= {"how_known": "by_devices", "is_lower_bound": False}
@@ -199,7 +199,7 @@ def test_the_bound_stands_beside_the_number_and_what_it_rests_on() -> None:
     assert "is_lower_bound" not in _shown(nodes.NODE_COLUMNS, found[1:])
 
 
-def test_devices_that_are_only_counted_say_so() -> None:
+def test_devices_without_readings_are_marked_as_counted_only() -> None:
     device = {"cluster_id": "c1", "node_name": "n", "mig_profile": "whole", "device_count": 8}
     device |= {"how_known": "inferred from capacity", "last_seen_at": START + HOUR}
     marts = facts({"dim_clusters": CLUSTERS, "dim_devices": [device]})

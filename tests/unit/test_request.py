@@ -1,4 +1,6 @@
-"""Effective requests, against a real scheduler's and against Kubernetes' rules for quantities."""
+"""Effective requests, compared with a real scheduler's and with Kubernetes' rules for
+quantities.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def container(**devices: str) -> dict[str, object]:
     return {"resources": {"requests": requests | {"cpu": "500m"}, "limits": requests}}
 
 
-def test_a_real_scheduler_computed_the_same() -> None:
+def test_effective_requests_equal_those_of_a_real_scheduler() -> None:
     """`kube_pod_resource_request` of kube-scheduler 1.34 for a pod with all three kinds."""
     spec = {
         "initContainers": [
@@ -44,16 +46,16 @@ def test_a_real_scheduler_computed_the_same() -> None:
     [
         ([1], [], 1),
         ([1, 2], [], 3),
-        ([1], [(4, False)], 4),  # handed on, never added
+        ([1], [(4, False)], 4),  # reused, never added
         ([1], [(4, False), (2, False)], 4),
-        ([1], [(1, True)], 2),  # a sidecar stays
-        ([1], [(1, True), (2, False)], 3),  # an init container runs beside earlier sidecars
-        ([1], [(2, False), (1, True)], 2),  # but not beside later ones
+        ([1], [(1, True)], 2),  # a sidecar keeps its devices
+        ([1], [(1, True), (2, False)], 3),  # earlier sidecars run during an init container
+        ([1], [(2, False), (1, True)], 2),  # later sidecars do not
         ([0], [(3, False)], 3),
         ([], [], 0),
     ],
 )
-def test_init_containers_hand_on_and_sidecars_stay(
+def test_init_containers_release_devices_and_sidecars_keep_them(
     containers: list[int], init_containers: list[tuple[int, bool]], devices: int
 ) -> None:
     found = effective_request(
@@ -67,7 +69,7 @@ def test_overhead_is_added() -> None:
     assert effective_request([{GPU: 1}], overhead={GPU: 1}) == {GPU: 2}
 
 
-def test_a_limit_without_a_request_requests_the_same() -> None:
+def test_a_limit_without_a_request_is_the_request() -> None:
     spec = {"containers": [{"resources": {"limits": {GPU: "4"}}}]}
     assert effective_request_of_pod(spec, may_be_a_device) == {GPU: 4}
 
@@ -106,7 +108,7 @@ def test_a_pod_without_devices_holds_none(spec: dict[str, object]) -> None:
         ("9223372036854775807", 2**63 - 1),
     ],
 )
-def test_a_quantity_that_is_a_count(quantity: object, count: int) -> None:
+def test_an_integer_quantity_is_a_count(quantity: object, count: int) -> None:
     assert parse_count(quantity) == count
 
 
@@ -134,12 +136,12 @@ def test_a_quantity_that_is_a_count(quantity: object, count: int) -> None:
         [],
     ],
 )
-def test_a_quantity_that_is_no_count_is_refused(quantity: object) -> None:
+def test_other_quantities_are_refused(quantity: object) -> None:
     with pytest.raises(NotACount):
         parse_count(quantity)
 
 
-def test_requests_that_are_no_count_together_are_refused() -> None:
+def test_quantities_without_an_integer_sum_are_refused() -> None:
     most = {"nvidia.com/gpu": LARGEST_QUANTITY}
     assert effective_request([most]) == most
     with pytest.raises(NotACount, match="9223372036854775808"):

@@ -1,7 +1,6 @@
-"""config.toml: what may stand in it, and what a wrong one is told.
+"""config.toml: valid settings, and the errors of invalid ones.
 
-Put here: reading, strictness, messages with lines.
-Not here: the decision tables.
+Put here: reading, strictness, messages with lines. Not here: the decision tables.
 """
 
 from __future__ import annotations
@@ -99,21 +98,21 @@ def test_every_setting_is_read() -> None:
     assert settings.cluster("samples-only").kubernetes is None
 
 
-def test_an_empty_file_is_a_ledger_that_asks_nobody() -> None:
+def test_an_empty_file_queries_no_source() -> None:
     assert parse_settings("") == Settings()
 
 
-def test_what_is_not_given_has_a_default() -> None:
+def test_omitted_settings_have_defaults() -> None:
     settings = parse_settings(HUB + '[clusters.c]\nthanos = "hub"\n')
     thanos = settings.cluster("c").thanos
     assert thanos is not None
-    assert thanos.connection.url == "https://hub.test"  # no slash at the end
+    assert thanos.connection.url == "https://hub.test"  # without a trailing slash
     assert thanos.connection.timeout_seconds == 300
     assert thanos.cluster_matcher == 'clusterID="{cluster_id}"'
     assert thanos.replica_labels == DEFAULT_REPLICA_LABELS
 
 
-def test_matchers_beside_the_clusters_own_keep_other_sources_of_series_out() -> None:
+def test_matchers_exclude_series_of_other_sources() -> None:
     pinned = 'clusterID="{cluster_id}",prometheus="openshift-monitoring/k8s"'
     text = HUB + f"cluster_matcher = '{pinned}'\n[clusters.c]\nthanos = \"hub\"\n"
     thanos = parse_settings(text).clusters["c"].thanos
@@ -180,7 +179,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_wrong_setting_is_refused_with_its_line(name: str) -> None:
+def test_an_invalid_setting_is_refused_with_its_line(name: str) -> None:
     text, line, seen = REFUSED[name]
     with pytest.raises(SettingNotValid) as caught:
         parse_settings(text, "config.toml")
@@ -190,19 +189,19 @@ def test_a_wrong_setting_is_refused_with_its_line(name: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_token_may_be_sent_over_http_to_this_machine_only() -> None:
+def test_a_token_may_be_sent_over_http_only_to_this_machine() -> None:
     for host in ("127.0.0.1:9090", "localhost", "[::1]:9090"):
         assert (
             parse_settings(f"[thanos.a]\nurl = 'http://{host}'\ntoken_file = 't'\n") == Settings()
         )
 
 
-def test_what_is_not_toml_names_the_place() -> None:
+def test_invalid_toml_is_refused_with_its_position() -> None:
     with pytest.raises(SettingsUnreadable, match="line 2"):
         parse_settings("[storage]\nlanding = \n")
 
 
-def test_a_file_that_is_not_there_or_not_text_is_unreadable(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file_is_unreadable(tmp_path: Path) -> None:
     with pytest.raises(SettingsUnreadable):
         load_settings(tmp_path / "config.toml")
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
@@ -210,17 +209,17 @@ def test_a_file_that_is_not_there_or_not_text_is_unreadable(tmp_path: Path) -> N
         load_settings(tmp_path / "config.toml")
 
 
-def test_a_cluster_without_settings_is_named_with_those_that_there_are() -> None:
+def test_a_cluster_without_settings_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SettingNotValid) as caught:
         parse_settings("[clusters.here]\n").cluster("there")
     assert "known clusters: here" in caught.value.seen
 
 
-def test_the_template_asks_nobody_until_something_is_uncommented() -> None:
+def test_the_unchanged_template_queries_no_source() -> None:
     assert parse_settings(template_config()) == Settings()
 
 
-def test_the_template_shows_every_setting_and_is_valid_when_uncommented() -> None:
+def test_the_template_shows_every_setting_and_is_valid_uncommented() -> None:
     uncommented = re.sub(
         r"^# ?(?=\[|[a-z_]+ = |    |                  )", "", template_config(), flags=re.MULTILINE
     )
@@ -242,7 +241,7 @@ def test_the_template_shows_every_setting_and_is_valid_when_uncommented() -> Non
     assert set(given["thanos"]["hub"]["pins"]) == {field.name for field in fields(Pins)}
     [cluster] = settings.clusters.values()
     assert cluster.thanos is not None
-    assert cluster.thanos.replica_labels == DEFAULT_REPLICA_LABELS  # the shown defaults are true
+    assert cluster.thanos.replica_labels == DEFAULT_REPLICA_LABELS  # the shown defaults are correct
     assert cluster.thanos.connection.timeout_seconds == 300
     assert cluster.thanos.raw_retention_days == 365
     assert cluster.kubernetes is not None

@@ -1,7 +1,7 @@
-"""A server that answers a byte at a time, never silent for long, keeps no client for ever.
+"""A server that sends single bytes without long pauses cannot block a client for ever.
 
 Put here: real sockets and a real clock.
-Not here: silence (`test_thanos_client`, `test_collector_watcher`), or answers without an end
+Not here: silence (`test_thanos_client`, `test_collector_watcher`), or endless responses
 (`test_hostile_responses`).
 """
 
@@ -33,11 +33,11 @@ from tests.certificates import Authority
 from tests.tunnel_proxy import tunnel_proxy
 
 PAUSE_SECONDS = 0.05
-GIVES_UP_SECONDS = 20.0  # a busy machine; a client without a limit would go on for minutes
+GIVES_UP_SECONDS = 20.0  # for a busy machine; a client without a limit would continue for minutes
 
 
 class Trickle(BaseHTTPRequestHandler):
-    """Ten thousand bytes in 500 s: of a body, or of a header where the path says so."""
+    """A server that sends ten thousand bytes in 500 s: of a body, or of a header for some paths."""
 
     def do_GET(self) -> None:
         if "/heads/" in self.path:
@@ -58,7 +58,7 @@ class Trickle(BaseHTTPRequestHandler):
                 if ended.wait(PAUSE_SECONDS):
                     return
         except OSError:
-            return  # the client gave up
+            return  # the client closed the connection
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -94,7 +94,7 @@ def trickling(tls: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer
     server.server_close()
 
 
-def test_a_query_ends_when_its_time_is_over(url: str) -> None:
+def test_a_query_ends_at_its_time_limit(url: str) -> None:
     began = time.monotonic()
     with ThanosClient(Connection(url, timeout_seconds=1)) as client:
         reply = client.post("/api/v1/query", {"query": "up"})
@@ -102,7 +102,7 @@ def test_a_query_ends_when_its_time_is_over(url: str) -> None:
     assert time.monotonic() - began < GIVES_UP_SECONDS
 
 
-def test_a_page_of_objects_ends_when_its_time_is_over(
+def test_a_page_of_objects_ends_at_its_time_limit(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes_responses, "BODY_SECONDS_LIMIT", 1.0)
@@ -148,7 +148,7 @@ def slow_url(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[str]:
-    """An address from which a head arrives byte by byte; the environment names the proxy to it."""
+    """A URL whose response header arrives byte by byte, if necessary through a proxy."""
     monkeypatch.setenv("no_proxy", "")
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca_file))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -161,7 +161,7 @@ def slow_url(
     ):
         here = f"127.0.0.1:{server.server_port}"
         if request.param == "forward proxy":
-            monkeypatch.setenv("http_proxy", f"http://{here}")  # it answers for the server
+            monkeypatch.setenv("http_proxy", f"http://{here}")  # it responds instead of the server
             here = "store.test"
         monkeypatch.setenv("https_proxy", proxy.url)
         yield f"{'https' if through_tunnel else 'http'}://{here}/heads"
@@ -169,7 +169,7 @@ def slow_url(
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_head_that_trickles_ends_every_client(
+def test_a_slow_header_ends_every_client(
     slow_url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (prometheus, kubernetes):
@@ -183,7 +183,7 @@ def test_a_head_that_trickles_ends_every_client(
     assert time.monotonic() - began < GIVES_UP_SECONDS
 
 
-def test_the_clients_of_the_pruner_end_when_the_time_of_a_body_is_over(
+def test_clients_of_the_pruner_end_at_the_time_limit_of_a_body(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "READ_SECONDS", 0.3)
@@ -196,7 +196,7 @@ def test_the_clients_of_the_pruner_end_when_the_time_of_a_body_is_over(
     assert time.monotonic() - began < 2 * GIVES_UP_SECONDS
 
 
-def test_the_notice_of_a_stop_is_posted_or_given_up(
+def test_the_notice_of_a_stop_is_posted_or_abandoned(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerts, "TIMEOUT_SECONDS", 0.3)

@@ -1,4 +1,4 @@
-"""Snapshots: whose rows each has, when one is written, and what a request can do with one.
+"""Snapshots: the rows of each, when one is written, and the limits of a request on one.
 
 Put here: snapshots of marts of a few rows.
 Not here: pages and the API that read them (`test_portal_pages`).
@@ -103,7 +103,7 @@ def contents(home: Home, tenant: str) -> dict[str, list[tuple[Any, ...]]]:
 TWO = marts(pod("vision", "a"), pod(OTHER, "b", 7))
 
 
-def test_a_tenant_has_its_own_rows_and_no_others(tmp_path: Path) -> None:
+def test_a_tenant_has_exactly_its_own_rows(tmp_path: Path) -> None:
     home, written = snapshots_of(tmp_path, TWO, [invoice("vision"), invoice(OTHER)])
     assert written == Written(tenant_count=2, written_count=3)
     found = contents(home, "vision")
@@ -124,7 +124,7 @@ def test_the_provider_has_the_rows_of_every_tenant(tmp_path: Path) -> None:
     assert len(found["documents"]) == 1
 
 
-def test_only_snapshots_with_other_rows_are_written_again(tmp_path: Path) -> None:
+def test_only_snapshots_with_changed_rows_are_written(tmp_path: Path) -> None:
     home, _ = snapshots_of(tmp_path, TWO)
     reader = Snapshots(home.snapshots)
     before = {name: reader.version(name) for name in ("vision", OTHER, PROVIDER)}
@@ -137,7 +137,7 @@ def test_only_snapshots_with_other_rows_are_written_again(tmp_path: Path) -> Non
     assert reader.version(PROVIDER) != before[PROVIDER]
 
 
-def test_another_tenants_use_changes_nothing_of_mine(tmp_path: Path) -> None:
+def test_usage_of_another_tenant_does_not_change_a_snapshot(tmp_path: Path) -> None:
     alone, _ = snapshots_of(tmp_path / "one", marts(pod("vision", "a"), tenants=["vision"]))
     together, _ = snapshots_of(
         tmp_path / "two", marts(pod("vision", "a"), pod(OTHER, "b"), pod(OTHER, "c"))
@@ -147,8 +147,8 @@ def test_another_tenants_use_changes_nothing_of_mine(tmp_path: Path) -> None:
     assert contents(alone, "vision") == contents(together, "vision")
 
 
-def test_a_tenant_knows_only_the_clusters_that_it_is_in(tmp_path: Path) -> None:
-    """A pod, a namespace or a quota; the gap of another cluster does not delay complete data."""
+def test_a_tenant_sees_only_clusters_with_its_objects(tmp_path: Path) -> None:
+    """A pod, a namespace or a quota; a gap of another cluster does not delay complete data."""
     alone = marts(pod("vision", "a"))
     far = {"cluster_id": "c2", "cluster_name": "far"}
     together = marts(pod("vision", "a"), pod(OTHER, "b", cluster_id="c2"))
@@ -179,7 +179,7 @@ def test_a_request_keeps_the_version_that_it_opened(tmp_path: Path) -> None:
         assert facts.rows(costs) == [{"nanos": 5}]
     with reader.opened("vision") as facts:
         assert facts.rows(costs) == [{"nanos": 11}]
-    # The files of this version and of the one before; those of the first are gone.
+    # The files of this version and of the one before; those of the first are deleted.
     assert len(list(home.snapshots.glob("*.duckdb"))) == 3 + 2
 
 
@@ -210,14 +210,14 @@ def test_a_request_reads_in_utc_within_limits(tmp_path: Path) -> None:
     assert row == {"zone": "UTC", "memory": "244.1 MiB"}
 
 
-def test_a_statement_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+def test_a_slow_statement_is_interrupted(tmp_path: Path) -> None:
     home, _ = snapshots_of(tmp_path, TWO)
     reader = Snapshots(home.snapshots, statement_seconds=0.05)
     with pytest.raises(StatementTooLong), reader.opened("vision") as facts:
         facts.connection.execute("select count(*) from range(1000000000000)").fetchall()
 
 
-def test_without_a_snapshot_nothing_is_answered(tmp_path: Path) -> None:
+def test_without_a_snapshot_a_request_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SnapshotMissing, match="no such file"):
         Snapshots(tmp_path / "none").tenants()
     home, _ = snapshots_of(tmp_path / "home", TWO)
@@ -239,7 +239,7 @@ def test_a_tenant_without_use_takes_less_than_a_megabyte(tmp_path: Path) -> None
     assert path.stat().st_size < 1_000_000
 
 
-def test_hours_are_ranges_by_status_until_the_period_was_counted(tmp_path: Path) -> None:
+def test_hours_are_grouped_by_status_up_to_the_counted_time(tmp_path: Path) -> None:
     rows = marts(pod("vision", "a"))
     later = {**rows["fct_coverage"][0], "hour_started_at": START + 3 * HOUR}
     rows["fct_coverage"][1] |= {"outcome": "not_asked", "reason": "never queried"}
@@ -254,7 +254,7 @@ def test_hours_are_ranges_by_status_until_the_period_was_counted(tmp_path: Path)
     ]
 
 
-def test_facts_of_another_version_leave_the_snapshots_as_they_are(tmp_path: Path) -> None:
+def test_facts_of_another_version_keep_the_snapshots(tmp_path: Path) -> None:
     home, _ = snapshots_of(tmp_path, TWO)
     before = sorted(path.name for path in home.snapshots.iterdir())
     with connected(home.warehouse_path) as connection:
@@ -264,8 +264,8 @@ def test_facts_of_another_version_leave_the_snapshots_as_they_are(tmp_path: Path
     assert sorted(path.name for path in home.snapshots.iterdir()) == before
 
 
-def test_where_snapshots_cannot_be_written_there_are_none(tmp_path: Path) -> None:
-    """The portal responds with 503 then; older ones would show other amounts than the ledger."""
+def test_if_snapshots_cannot_be_written_the_old_ones_are_removed(tmp_path: Path) -> None:
+    """The portal then responds with 503; old snapshots would differ from the ledger's amounts."""
     home, _ = snapshots_of(tmp_path, TWO)
     (home.path / "config.toml").touch()
     with connected(home.warehouse_path) as connection:

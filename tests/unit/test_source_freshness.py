@@ -1,8 +1,8 @@
-"""`dbt source freshness` says of each source whether its newest evidence is fresh, odd or wrong.
+"""`dbt source freshness` passes, warns or fails for each source by the age of its newest evidence.
 
-Put here: dbt's own command on a database as a build leaves it, by the clock of that database.
-Not here: the doctor, who compares what was landed with the same limits by the home's clock, for
-each cluster alone (`test_cli_doctor`).
+Put here: dbt's own command on a database like that of a build, by the clock of that database.
+Not here: the doctor, which checks the same limits by the home's clock, for each cluster separately
+(`test_cli_doctor`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.deep
 
 
 class Project(DbtProject):
-    """The models' project, asked how old its sources are."""
+    """The dbt project, with a query of the freshness of its sources."""
 
     def freshness(self) -> dict[str, str]:
         results = self._invoke("source", "freshness").result.results
@@ -28,7 +28,7 @@ class Project(DbtProject):
 
 
 def freshness(folder: Path, hours_of_samples: float, hours_of_watch: float) -> dict[str, str]:
-    """What dbt says of both sources when their newest rows are so many hours old."""
+    """The results for both sources if their newest rows have this age in hours."""
     database = folder / "facts.duckdb"
     with connected(database) as connection:
         connection.execute("create schema raw")
@@ -47,7 +47,7 @@ def freshness(folder: Path, hours_of_samples: float, hours_of_watch: float) -> d
 @pytest.mark.parametrize(
     ("samples", "watch", "expected"),
     [
-        # An hour that began four hours ago ended three ago, and is asked for within one more.
+        # An hour that began four hours ago ended three hours ago, and is pulled within one more.
         (3.9, 2.9, ("pass", "pass")),
         (4.1, 3.1, ("warn", "warn")),
         (30.9, 29.9, ("warn", "warn")),
@@ -62,7 +62,7 @@ def test_each_source_is_as_fresh_as_its_newest_row(
     watch: float,
     expected: tuple[str, str],
 ) -> None:
-    # A build takes a warning for an error; here it is one of the answers.
+    # A build treats a warning as an error; here it is one of the expected results.
     options = [f for f in dbt_run.FLAGS if f not in (dbt_run.WARNINGS, "--warn-error-options")]
     monkeypatch.setattr(dbt_run, "FLAGS", options)
     found = freshness(tmp_path, samples, watch)

@@ -1,7 +1,7 @@
-"""The steps around evidence: which hours are asked, counting again, and files that repair.
+"""The steps of evidence: hours to pull, rechecks, and repair of files.
 
-Put here: what the command line and Dagster get from these steps on a served fleet.
-Not here: one asking (`test_thanos_pull`), one counting (`test_thanos_recheck`), Dagster.
+Put here: results of these steps for the command line and Dagster, on a served fleet.
+Not here: a single pull (`test_thanos_pull`), a single recheck (`test_thanos_recheck`), Dagster.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def at(hours: float) -> datetime:
     return MIDNIGHT + timedelta(hours=hours)
 
 
-def test_only_hours_that_are_over_with_their_last_sample_are_asked(tmp_path: Path) -> None:
+def test_only_hours_after_their_last_sample_are_pulled(tmp_path: Path) -> None:
     with fleet(tmp_path, at(2.0)) as (opened, _):
         cluster_id = opened.decisions.clusters[0].cluster_id
         samples = [Source.THANOS]
-        # The sample after the second hour is due half a minute past two.
+        # The last sample of the second hour is due at half a minute past two.
         early = replace(opened, clock=StoppedClock(at(2) + timedelta(seconds=29)))
         assert open_hours.windows_to_pull(early, DAY, sources=samples) == [
             (cluster_id, Source.THANOS, Interval(at(0), at(1)))
@@ -74,7 +74,7 @@ def test_only_hours_that_are_over_with_their_last_sample_are_asked(tmp_path: Pat
         assert open_hours.windows_to_pull(due, DAY, clusters=["another"]) == []
 
 
-def test_what_cannot_repair_is_not_asked_unless_somebody_insists(tmp_path: Path) -> None:
+def test_an_hour_without_backfill_is_pulled_only_with_again(tmp_path: Path) -> None:
     with fleet(tmp_path, at(5)) as (opened, _):
         old = replace(opened, clock=StoppedClock(at(0) + timedelta(days=366)))
         samples = [Source.THANOS]
@@ -82,7 +82,7 @@ def test_what_cannot_repair_is_not_asked_unless_somebody_insists(tmp_path: Path)
         assert len(open_hours.windows_to_pull(old, DAY, sources=samples, again=True)) == 1
 
 
-def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
+def test_complete_hours_are_not_pulled_twice(tmp_path: Path) -> None:
     with fleet(tmp_path, at(5)) as (opened, _):
         samples = [Source.THANOS]
         [attempt] = steps.pull(opened, DAY, sources=samples)
@@ -91,7 +91,7 @@ def test_whole_answers_are_not_asked_twice(tmp_path: Path) -> None:
         assert len(steps.pull(opened, DAY, sources=samples, only_due=False)) == 1
 
 
-def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> None:
+def test_a_recheck_pulls_only_the_differing_hours(tmp_path: Path) -> None:
     with fleet(tmp_path, at(2.1)) as (opened, running):
         [first] = steps.pull(opened, DAY, sources=[Source.THANOS])
         assert [hour.hour for hour in first.hours] == [at(0), at(1)]
@@ -102,18 +102,18 @@ def test_counting_again_asks_for_the_differing_hours_only(tmp_path: Path) -> Non
         [again] = found.attempts
         assert [hour.hour for hour in again.hours] == [at(1)]
         assert again.hours[0].sample_count > first.hours[1].sample_count
-        # Both versions stay, and now they count the same.
+        # Both attempts stay, and now the counts are equal.
         assert len(opened.landing.attempts()) == 2
         assert steps.recheck(opened, DAY).attempts == ()
 
 
 @pytest.mark.deep
-def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
+def test_late_data_is_included_before_a_close(tmp_path: Path) -> None:
     period = BillingPeriod("2026-10")
     with fleet(tmp_path, at(2.1)) as (opened, running):
         steps.pull(opened, DAY, sources=[Source.THANOS])
         assert steps.recheck_before_close(opened, period).attempts == ()
-        assert not opened.home.warehouse_path.exists()  # nothing differed: nothing was rebuilt
+        assert not opened.home.warehouse_path.exists()  # no difference, so nothing was rebuilt
         running.advance_to(at(3))
         found = steps.recheck_before_close(opened, period)
         assert found.differing_count == 1
@@ -121,10 +121,10 @@ def test_what_arrived_late_is_counted_in_before_a_close(tmp_path: Path) -> None:
         assert steps.recheck_before_close(opened, period).attempts == ()
 
 
-def test_without_a_name_every_open_month_with_evidence_is_refreshed(tmp_path: Path) -> None:
+def test_by_default_every_open_month_with_evidence_is_refreshed(tmp_path: Path) -> None:
     october, november = BillingPeriod("2026-10"), BillingPeriod("2026-11")
     with fleet(tmp_path, at(5)) as (opened, _):
-        # Nothing has landed: the month that has begun last.
+        # Without landed evidence it is the latest month that has begun.
         assert steps.refreshable(opened) == [october]
         decided = opened.home.decisions / "clusters.csv"
         decided.write_text(decided.read_text().replace("2026-10-05T04:00:00Z", ""))
@@ -137,7 +137,7 @@ def test_without_a_name_every_open_month_with_evidence_is_refreshed(tmp_path: Pa
         assert steps.refreshable(early) == []
 
 
-def test_a_server_that_cannot_be_asked_says_nothing_and_is_named(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_named_and_has_no_differences(tmp_path: Path) -> None:
     with fleet(tmp_path, at(5)) as (opened, running):
         steps.pull(opened, Interval(at(0), at(1)), sources=[Source.THANOS])
         config = opened.home.config_path
@@ -149,7 +149,7 @@ def test_a_server_that_cannot_be_asked_says_nothing_and_is_named(tmp_path: Path)
         assert {name.split()[1] for name in found.unanswered} >= {"up"}
 
 
-def test_who_counts_is_alone_with_the_files_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
+def test_derived_files_have_one_writer_and_a_crash_leaves_no_lock(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with (
         lock_derived_files(runs),

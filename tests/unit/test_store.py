@@ -1,7 +1,7 @@
-"""What a store promises, whichever place keeps it.
+"""Guarantees of every store, in a folder, in a bucket or in memory.
 
-Put here: promises that every store keeps, and those of the folder alone.
-Not here: what is stored (`test_landing`), kill points (`test_landing_crashes`).
+Put here: guarantees of every store, and those of the folder alone.
+Not here: stored objects (`test_landing`), kill points (`test_landing_crashes`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ swapping_store = pytest.mark.parametrize("opened", [folder, object_store_in_memo
 
 
 @every_store
-def test_what_was_created_is_read_back(tmp_path: Path, opened: Opened) -> None:
+def test_a_created_object_can_be_read(tmp_path: Path, opened: Opened) -> None:
     store = opened(tmp_path)
     assert store.create("a/b.json", b"\x00evidence\xff")
     assert store.read("a/b.json") == b"\x00evidence\xff"
@@ -59,7 +59,7 @@ def test_what_was_created_is_read_back(tmp_path: Path, opened: Opened) -> None:
 
 
 @every_store
-def test_a_second_creator_loses_and_changes_nothing(tmp_path: Path, opened: Opened) -> None:
+def test_a_second_creator_fails_and_changes_nothing(tmp_path: Path, opened: Opened) -> None:
     store = opened(tmp_path)
     assert store.create("key", b"first")
     assert not store.create("key", b"second")
@@ -68,7 +68,7 @@ def test_a_second_creator_loses_and_changes_nothing(tmp_path: Path, opened: Open
 
 @every_store
 def test_no_store_can_delete(tmp_path: Path, opened: Opened) -> None:
-    """What was landed or recorded is held; only what expires, a lease, is ever written over."""
+    """Landed and recorded objects are kept; only a lease, which expires, is ever overwritten."""
     done = {name for name in dir(opened(tmp_path)) if not name.startswith("_")}
     about = {"open", "location", "folder"}
     assert done - about <= {"create", "read", "list", "exists", "replace", "sweep"}
@@ -83,7 +83,7 @@ def test_an_absent_object_is_missing_and_not_empty(tmp_path: Path, opened: Opene
 
 
 @every_store
-def test_an_empty_object_is_there(tmp_path: Path, opened: Opened) -> None:
+def test_an_empty_object_exists(tmp_path: Path, opened: Opened) -> None:
     store = opened(tmp_path)
     assert store.create("empty", b"")
     assert store.read("empty") == b""
@@ -103,7 +103,7 @@ def test_keys_are_listed_in_order_by_prefix(tmp_path: Path, opened: Opened) -> N
 
 
 @swapping_store
-def test_a_swap_happens_only_from_the_expected_bytes(tmp_path: Path, opened: Opened) -> None:
+def test_a_swap_succeeds_only_from_the_expected_bytes(tmp_path: Path, opened: Opened) -> None:
     store = opened(tmp_path)
     assert not store.replace("lease", b"new", expected=b"old")
     assert store.replace("lease", b"one", expected=None)
@@ -131,7 +131,7 @@ def test_of_many_swappers_at_once_exactly_one_wins(tmp_path: Path, opened: Opene
 
 
 def racing(act: Callable[[int], bool]) -> list[int]:
-    """Start eight threads at one moment; the numbers of those that won."""
+    """Start eight threads at one moment; the numbers of those that succeeded."""
     start = threading.Barrier(8)
     won: list[int] = []
 
@@ -167,7 +167,7 @@ def test_keys_that_could_leave_the_store_are_refused(
             act()
 
 
-def test_a_key_may_be_as_long_as_the_limit_and_no_longer() -> None:
+def test_the_limit_on_the_length_of_a_key_is_exact() -> None:
     assert validate_key("a" * KEY_LENGTH_LIMIT)
     with pytest.raises(KeyNotAllowed):
         validate_key("a" * (KEY_LENGTH_LIMIT + 1))
@@ -185,7 +185,7 @@ def test_an_unfinished_file_of_a_killed_writer_is_neither_listed_nor_read(tmp_pa
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
 @pytest.mark.parametrize("call", ["fsync", "link"])
-def test_a_disk_that_refuses_leaves_nothing_behind(
+def test_a_disk_error_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
 ) -> None:
     store = FolderStore(tmp_path)
@@ -206,7 +206,7 @@ def test_a_disk_that_refuses_leaves_nothing_behind(
 def test_bytes_and_names_are_synced_before_creation_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order is what survives a loss of power: bytes, then the name, then the folder."""
+    """In this order a loss of power is safe: bytes, then the name, then the folder."""
     order: list[str] = []
     real_fsync, real_link = os.fsync, os.link
 
@@ -227,10 +227,12 @@ def test_bytes_and_names_are_synced_before_creation_is_reported(
     assert order == ["bytes", "name", "folder"]
 
 
-def test_a_name_that_another_one_has_just_made_is_synced_before_it_is_relied_on(
+def test_a_name_that_another_writer_created_is_synced_before_its_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two creators at one moment the loser goes on too: the name has to be durable for both."""
+    """Of two simultaneous creators the second also continues, so the name must be durable
+    for both.
+    """
     order: list[str] = []
     real_fsync = os.fsync
 
@@ -257,13 +259,13 @@ def test_a_folder_that_is_a_file_is_unusable(tmp_path: Path) -> None:
         FolderStore(tmp_path / "file").create("a/b", b"x")
 
 
-def test_a_url_of_a_folder_is_the_folder_with_all_its_promises(tmp_path: Path) -> None:
+def test_a_url_of_a_folder_has_the_guarantees_of_a_folder(tmp_path: Path) -> None:
     store = open_store(tmp_path.as_uri())
     assert isinstance(store, FolderStore)
     assert store.folder == tmp_path
 
 
-def test_a_place_of_an_unknown_kind_is_refused_without_showing_the_url() -> None:
+def test_a_url_of_an_unknown_scheme_is_refused_without_showing_it() -> None:
     with pytest.raises(PlaceNotSupported) as caught:
         open_store("ftp://user:canary@host/landing")
     assert "canary" not in caught.value.message()

@@ -1,6 +1,6 @@
-"""Whose a namespace is: the rule, the dated exceptions, and no two answers.
+"""Owners of namespaces: the rule, the dated exceptions, and a unique result.
 
-Put here: what `domain.tenant` promises.
+Put here: the behaviour of `domain.tenant`.
 Not here: reading tenants.csv (`test_decisions_reading`).
 """
 
@@ -40,11 +40,11 @@ def test_system_namespaces_are_the_providers(namespace: str) -> None:
     ["team-a", "kube", "kubeflow", "kubernetes-dashboard", "openshiftish", "my-openshift-lab",
      "rhods-notebooks", "gpu-operator-demo", "default-2", "nvidia-gpu-operators", "OPENSHIFT-x"],
 )  # fmt: skip
-def test_names_that_only_look_alike_are_tenants(namespace: str) -> None:
+def test_similar_names_are_tenants(namespace: str) -> None:
     assert belongs_by_rule(namespace) is BelongsTo.TENANT
 
 
-def test_a_decision_makes_a_tenant_of_a_system_namespace_from_its_first_instant() -> None:
+def test_a_decision_makes_a_system_namespace_a_tenant_from_its_start() -> None:
     owner = ownership("default,tenant,2026-10-10,,students use it,Ada,2026-10-01")
     assert owner.belongs_to("default", TENTH - timedelta(seconds=1)) is BelongsTo.PROVIDER
     assert owner.belongs_to("default", TENTH) is BelongsTo.TENANT
@@ -56,13 +56,13 @@ def test_a_decision_ends_before_its_last_instant() -> None:
     assert owner.belongs_to("shared", TWENTIETH) is BelongsTo.TENANT
 
 
-def test_decisions_about_one_namespace_leave_the_others_alone() -> None:
+def test_decisions_about_one_namespace_do_not_change_others() -> None:
     owner = ownership("shared,provider,2026-10-10,,trial,Ada,2026-10-01")
     assert owner.belongs_to("shared-2", TENTH) is BelongsTo.TENANT
     assert owner.belongs_to("share", TENTH) is BelongsTo.TENANT
 
 
-def test_a_month_is_cut_where_the_answer_changes() -> None:
+def test_a_month_is_cut_at_changes_of_the_owner() -> None:
     owner = ownership("shared,provider,2026-10-10,2026-10-20,trial,Ada,2026-10-01")
     assert owner.spans("shared", OCTOBER) == [
         (Interval(OCTOBER.started_at, TENTH), BelongsTo.TENANT),

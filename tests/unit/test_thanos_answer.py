@@ -1,6 +1,6 @@
-"""Every way in which an answer can be bad, and what it is called.
+"""Every kind of bad response, and its outcome.
 
-Put here: replies as a server, a proxy or a broken line produce them, and their outcome.
+Put here: responses of a server, a proxy or a broken connection, and their outcome.
 Not here: retries and sizes (`test_thanos_client`), the samples inside (`test_thanos_decode`).
 """
 
@@ -31,17 +31,17 @@ def error(text: str, kind: str = "execution") -> dict[str, Any]:
     return {"status": "error", "errorType": kind, "error": text}
 
 
-def test_a_whole_answer_is_ok() -> None:
+def test_a_complete_response_is_ok() -> None:
     matrix = read_matrix(reply(success([ONE])))
     assert (matrix.outcome, matrix.reason, len(matrix.series)) == (Outcome.OK, "", 1)
 
 
-def test_an_empty_answer_is_ok_as_an_answer() -> None:
-    """Whether anything should have been there is a question for all answers together."""
+def test_an_empty_response_is_ok() -> None:
+    """Whether samples are missing depends on all responses together."""
     assert read_matrix(reply(success([]))).outcome is Outcome.OK
 
 
-def test_a_charset_beside_the_type_is_fine() -> None:
+def test_a_charset_in_the_content_type_is_accepted() -> None:
     charset = reply(success([ONE]), content_type="application/json; charset=utf-8")
     assert read_matrix(charset).outcome is Outcome.OK
 
@@ -51,7 +51,7 @@ def test_notes_of_thanos_and_prometheus_3_are_no_warnings() -> None:
     assert read_matrix(reply(success([ONE], **more))).outcome is Outcome.OK
 
 
-def test_any_warning_makes_it_warned_and_keeps_the_series() -> None:
+def test_any_warning_gives_warned_and_keeps_the_series() -> None:
     matrix = read_matrix(reply(success([ONE], warnings=["store a is gone", "and b"])))
     assert matrix.outcome is Outcome.WARNED
     assert matrix.reason == "2 warnings, the first: store a is gone"
@@ -60,12 +60,12 @@ def test_any_warning_makes_it_warned_and_keeps_the_series() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 90])
-def test_a_body_that_ends_early_is_truncated(cut: int) -> None:
+def test_a_truncated_body_is_truncated(cut: int) -> None:
     body = json.dumps(success([ONE]))[:-cut]
     assert read_matrix(reply(body)).outcome is Outcome.TRUNCATED
 
 
-def test_a_connection_that_ended_early_is_truncated_even_if_the_json_is_whole() -> None:
+def test_a_connection_that_ended_early_is_truncated_also_with_valid_json() -> None:
     cut = Reply(200, "application/json", json.dumps(success([ONE])).encode(), "cut off", True)
     assert read_matrix(cut).outcome is Outcome.TRUNCATED
 
@@ -86,7 +86,7 @@ def test_a_connection_that_ended_early_is_truncated_even_if_the_json_is_whole() 
         (json.dumps(success([ONE])), ""),
     ],
 )
-def test_what_is_not_the_protocol_is_never_no_usage(body: str, content_type: str) -> None:
+def test_other_content_than_the_protocol_is_never_no_usage(body: str, content_type: str) -> None:
     matrix = read_matrix(reply(body, content_type=content_type))
     assert matrix.outcome in (Outcome.FAILED, Outcome.TRUNCATED)
     assert matrix.series == ()
@@ -123,7 +123,7 @@ def test_a_login_page_behind_a_redirect_is_a_refusal() -> None:
         (504, Outcome.FAILED),
     ],
 )
-def test_refusals_last_and_failures_may_pass(status: int, outcome: Outcome) -> None:
+def test_refusals_are_permanent_and_failures_may_be_retried(status: int, outcome: Outcome) -> None:
     matrix = read_matrix(reply(error("no"), status=status))
     assert matrix.outcome is outcome
     assert str(status) in matrix.reason
@@ -143,19 +143,19 @@ def test_limits_of_the_server_are_recognised(text: str) -> None:
     assert not read_matrix(reply(error("unknown function"), status=400)).limit_hit
 
 
-def test_our_own_limit_on_size_is_a_limit_too() -> None:
+def test_the_clients_limit_on_size_is_a_limit() -> None:
     large = Reply(200, "application/json", b"", "larger than 10 bytes", too_large=True)
     matrix = read_matrix(large)
     assert (matrix.outcome, matrix.limit_hit) == (Outcome.REFUSED, True)
 
 
-def test_a_timeout_may_be_the_size_of_the_question() -> None:
+def test_a_timeout_may_be_due_to_the_size_of_the_query() -> None:
     hung = Reply(0, "", b"", "timed out (ReadTimeout)", timed_out=True)
     matrix = read_matrix(hung)
     assert (matrix.outcome, matrix.limit_hit) == (Outcome.FAILED, True)
 
 
-def test_a_page_of_error_text_becomes_one_bounded_line() -> None:
+def test_a_page_of_error_text_becomes_one_line_of_limited_length() -> None:
     matrix = read_matrix(reply(error("line\nbreak\x1b[31m " + "x" * 5000), status=500))
     assert len(matrix.reason) <= REASON_LENGTH_LIMIT
     assert matrix.reason.isprintable()

@@ -1,7 +1,7 @@
-"""The edge to a server: retries within a budget, sizes, compression, credentials.
+"""The HTTP client of sample stores: retries within a budget, sizes, compression, credentials.
 
-Put here: what travels, what is tried again, and what is never let through.
-Not here: what a whole answer says (`test_thanos_answer`).
+Put here: requests, retries, and refused responses.
+Not here: the content of a whole response (`test_thanos_answer`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Chunks(httpx.SyncByteStream):
 
 
 class Line:
-    """A client on a scripted line; remembers requests and waits, and waits for nothing."""
+    """A client on a scripted transport that records requests and waits without delay."""
 
     def __init__(self, answering: Answering, **connection: Any) -> None:
         self.requests: list[httpx.Request] = []
@@ -67,14 +67,14 @@ def respond(body: bytes = b"{}", status: int = 200, **headers: str) -> httpx.Res
     return httpx.Response(status, headers={**JSON, **named}, stream=Chunks(body))
 
 
-def test_a_whole_answer_comes_through_byte_for_byte_at_the_first_try() -> None:
+def test_a_complete_response_is_returned_unchanged_at_the_first_try() -> None:
     line = Line(lambda request: respond(b'{"a":1}'))
     found = line.post()
     assert (found.status, found.body, found.failure, found.tries) == (200, b'{"a":1}', "", 1)
     assert line.waits == []
 
 
-def test_questions_are_forms_sent_by_post() -> None:
+def test_queries_are_forms_sent_by_post() -> None:
     line = Line(lambda request: respond())
     line.post()
     [request] = line.requests
@@ -93,21 +93,21 @@ def test_questions_are_forms_sent_by_post() -> None:
         ),
     ],
 )
-def test_an_address_may_have_a_path(url: str, asked: str) -> None:
+def test_a_url_may_have_a_path(url: str, asked: str) -> None:
     line = Line(lambda request: respond(), url=url)
     line.post()
     assert line.requests[0].url.path == asked
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_a_passing_refusal_is_tried_again_and_then_succeeds(status: int) -> None:
+def test_a_temporary_refusal_is_retried_and_then_succeeds(status: int) -> None:
     answers = iter([respond(status=status), respond(status=status), respond(b"[]")])
     line = Line(lambda request: next(answers))
     assert (line.post().body, len(line.requests), len(line.waits)) == (b"[]", 3, 2)
 
 
 @pytest.mark.parametrize("status", [301, 302, 400, 401, 403, 404, 413, 422])
-def test_a_lasting_refusal_is_not_tried_again(status: int) -> None:
+def test_a_permanent_refusal_is_not_retried(status: int) -> None:
     line = Line(lambda request: respond(status=status))
     assert line.post().status == status
     assert len(line.requests) == 1
@@ -117,7 +117,7 @@ def test_a_lasting_refusal_is_not_tried_again(status: int) -> None:
     "error",
     [httpx.ConnectError("refused"), httpx.ConnectTimeout("away"), httpx.ReadError("reset")],
 )
-def test_a_broken_line_is_tried_up_to_the_limit(error: Exception) -> None:
+def test_a_broken_connection_is_retried_up_to_the_limit(error: Exception) -> None:
     def broken(request: httpx.Request) -> httpx.Response:
         raise error
 
@@ -128,7 +128,7 @@ def test_a_broken_line_is_tried_up_to_the_limit(error: Exception) -> None:
     assert found.failure
 
 
-def test_a_timeout_has_had_its_time_and_is_not_tried_again() -> None:
+def test_a_timeout_is_not_retried() -> None:
     def slow(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("slow")
 
@@ -137,7 +137,7 @@ def test_a_timeout_has_had_its_time_and_is_not_tried_again() -> None:
     assert (found.timed_out, len(line.requests)) == (True, 1)
 
 
-def test_waits_grow_are_spread_and_are_the_same_on_every_run() -> None:
+def test_waits_grow_with_jitter_and_are_the_same_on_every_run() -> None:
     def waits() -> list[float]:
         line = Line(lambda request: respond(status=503))
         line.post()
@@ -149,7 +149,7 @@ def test_waits_grow_are_spread_and_are_the_same_on_every_run() -> None:
         assert 0.5 * 2**number <= seconds <= 2**number
 
 
-def test_two_requests_do_not_come_back_at_one_moment() -> None:
+def test_two_requests_are_not_retried_at_the_same_moment() -> None:
     line = Line(lambda request: respond(status=503))
     line.post()
     mine = list(line.waits)
@@ -166,7 +166,7 @@ def test_retry_after_in_seconds_is_honoured() -> None:
     assert line.waits == [17.0]
 
 
-def test_retry_after_as_a_date_is_measured_by_the_servers_own_clock() -> None:
+def test_retry_after_as_a_date_is_measured_by_the_servers_clock() -> None:
     late = respond(
         status=503,
         retry_after="Thu, 01 Oct 2026 10:00:42 GMT",
@@ -179,7 +179,7 @@ def test_retry_after_as_a_date_is_measured_by_the_servers_own_clock() -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "-5", "", "Thu, 99 Oct"])
-def test_a_retry_after_that_says_nothing_is_ignored(text: str) -> None:
+def test_an_invalid_retry_after_is_ignored(text: str) -> None:
     answers = iter([respond(status=503, retry_after=text), respond()])
     line = Line(lambda request: next(answers))
     assert line.post().status == 200
@@ -203,7 +203,7 @@ def test_all_requests_of_an_attempt_share_one_budget_of_waiting() -> None:
     assert len(line.waits) > waited
 
 
-def test_a_redirect_is_not_followed_and_carries_no_token_anywhere(tmp_path: Path) -> None:
+def test_a_redirect_is_not_followed_and_gets_no_token(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("canary")
     line = Line(
@@ -215,7 +215,7 @@ def test_a_redirect_is_not_followed_and_carries_no_token_anywhere(tmp_path: Path
     assert [request.url.host for request in line.requests] == ["hub.test"]
 
 
-def test_gzip_is_asked_for_and_unpacked() -> None:
+def test_gzip_is_requested_and_decompressed() -> None:
     body = b'{"status":"success"}' * 5000
     zipped = respond(gzip.compress(body), content_encoding="gzip")
     line = Line(lambda request: zipped, url="http://thanos.example:9090")
@@ -224,7 +224,7 @@ def test_gzip_is_asked_for_and_unpacked() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
-def test_a_local_server_without_a_proxy_is_not_asked_for_gzip(
+def test_gzip_is_not_requested_from_a_local_server_without_a_proxy(
     host: str,
 ) -> None:
     line = Line(lambda request: respond(), url=f"http://{host}:1")
@@ -235,7 +235,7 @@ def test_a_local_server_without_a_proxy_is_not_asked_for_gzip(
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20])
-def test_gzip_that_ends_early_is_noticed_and_tried_again(cut: int) -> None:
+def test_truncated_gzip_is_noticed_and_retried(cut: int) -> None:
     packed = gzip.compress(b'{"status":"success"}' * 100)[:-cut]
     line = Line(lambda request: respond(packed, content_encoding="gzip"))
     found = line.post()
@@ -243,19 +243,19 @@ def test_gzip_that_ends_early_is_noticed_and_tried_again(cut: int) -> None:
     assert found.tries == TRIES_LIMIT
 
 
-def test_bytes_after_the_end_of_gzip_are_not_trusted() -> None:
+def test_bytes_after_the_end_of_gzip_are_refused() -> None:
     packed = gzip.compress(b"{}") + b"more"
     found = Line(lambda request: respond(packed, content_encoding="gzip")).post()
     assert found.cut_short
     assert "more bytes" in found.failure
 
 
-def test_an_encoding_that_nobody_asked_for_is_a_failure() -> None:
+def test_an_encoding_that_was_not_requested_is_a_failure() -> None:
     found = Line(lambda request: respond(b"??", content_encoding="br")).post()
     assert "br" in found.failure
 
 
-def test_a_line_that_breaks_in_the_body_is_cut_short() -> None:
+def test_a_connection_that_breaks_in_the_body_gives_truncated() -> None:
     def broken(request: httpx.Request) -> httpx.Response:
         stream = Chunks(b'{"status":', error=httpx.RemoteProtocolError("peer closed connection"))
         return httpx.Response(200, headers=JSON, stream=stream)
@@ -265,14 +265,14 @@ def test_a_line_that_breaks_in_the_body_is_cut_short() -> None:
     assert "peer closed" in found.failure
 
 
-def test_an_answer_above_the_limit_is_dropped_and_not_tried_again() -> None:
+def test_a_response_above_the_limit_is_dropped_and_not_retried() -> None:
     line = Line(lambda request: respond(b"x" * 1001), answer_bytes_limit=1000)
     found = line.post()
     assert (found.too_large, found.body, len(line.requests)) == (True, b"", 1)
     assert Line(lambda request: respond(b"x" * 1000), answer_bytes_limit=1000).post().body
 
 
-def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
+def test_a_bomb_is_not_decompressed_beyond_the_limit() -> None:
     bomb = gzip.compress(b"\0" * (64 << 20))
     line = Line(lambda request: respond(bomb, content_encoding="gzip"), answer_bytes_limit=1 << 20)
     found = line.post()
@@ -292,7 +292,7 @@ def test_the_token_is_read_again_for_every_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "canary\n7f3a", "canary 7f3a", "canary\0", "canaryä"])
-def test_what_is_no_token_is_neither_sent_nor_said(tmp_path: Path, content: str) -> None:
+def test_an_invalid_token_is_neither_sent_nor_shown(tmp_path: Path, content: str) -> None:
     (tmp_path / "token").write_text(content)
     line = Line(lambda request: respond(), token_file=str(tmp_path / "token"))
     with pytest.raises(CredentialUnreadable, match="form of a bearer token") as caught:
@@ -323,7 +323,7 @@ def test_an_unreadable_credential_names_its_file(tmp_path: Path) -> None:
         )
 
 
-def test_a_redirect_is_not_followed_so_the_token_stays_here(tmp_path: Path) -> None:
+def test_a_redirect_to_another_host_gets_no_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("canary")
     line = Line(
         lambda request: respond(status=302, location="https://elsewhere.test/login"),
@@ -333,7 +333,7 @@ def test_a_redirect_is_not_followed_so_the_token_stays_here(tmp_path: Path) -> N
     assert [request.url.host for request in line.requests] == ["127.0.0.1"]
 
 
-def test_a_body_that_repeats_our_token_is_dropped(tmp_path: Path) -> None:
+def test_a_body_that_repeats_the_token_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("canary-7f3a")
     page = b'{"headers":{"authorization":"Bearer canary-7f3a"}}'
     line = Line(lambda request: respond(page), token_file=str(tmp_path / "token"))
@@ -343,7 +343,7 @@ def test_a_body_that_repeats_our_token_is_dropped(tmp_path: Path) -> None:
     assert "canary" not in found.failure
 
 
-def test_an_error_text_that_repeats_our_token_is_redacted(tmp_path: Path) -> None:
+def test_an_error_text_that_repeats_the_token_is_redacted(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("canary-7f3a")
 
     def broken(request: httpx.Request) -> httpx.Response:

@@ -1,7 +1,7 @@
-"""Real sockets: TLS with a private authority and client certificates, a proxy, hang-ups.
+"""Real sockets: TLS with a private authority and client certificates, a proxy, closed connections.
 
-Put here: what only a real connection can show.
-Not here: what is said over it (`test_thanos_client`).
+Put here: behaviour that needs a real connection.
+Not here: the content of requests and responses (`test_thanos_client`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BODY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Answers every question with an empty matrix; remembers the paths."""
+    """A server that answers every query with an empty matrix and records the paths."""
 
     protocol_version = "HTTP/1.1"
 
@@ -123,7 +123,7 @@ def asked(connection: Connection) -> Reply:
         return client.post("/api/v1/query", {"query": "up[1h]"})
 
 
-def test_a_private_authority_is_trusted_when_it_is_named(keys: Path) -> None:
+def test_a_configured_private_authority_is_trusted(keys: Path) -> None:
     with server(server_tls(keys, client_required=False)) as found:
         url = f"https://127.0.0.1:{found.server_port}"
         assert asked(Connection(url, ca_file=str(keys / "ca.crt"))).body == BODY
@@ -145,7 +145,7 @@ def test_a_certificate_for_another_host_is_never_trusted(keys: Path) -> None:
         assert found.paths == []  # type: ignore[attr-defined]
 
 
-def test_a_client_certificate_opens_a_server_that_wants_one(keys: Path) -> None:
+def test_a_client_certificate_is_accepted_by_a_server_that_requires_one(keys: Path) -> None:
     with server(server_tls(keys, client_required=True)) as found:
         url = f"https://127.0.0.1:{found.server_port}"
         authority = str(keys / "ca.crt")
@@ -159,7 +159,7 @@ def test_a_client_certificate_opens_a_server_that_wants_one(keys: Path) -> None:
         assert asked(Connection(url, ca_file=authority)).failure
 
 
-def test_a_proxy_is_used_when_it_is_named() -> None:
+def test_a_configured_proxy_is_used() -> None:
     with server() as proxy:
         proxied = Connection(
             "http://store.test:9090", proxy=f"http://127.0.0.1:{proxy.server_port}"
@@ -169,10 +169,10 @@ def test_a_proxy_is_used_when_it_is_named() -> None:
 
 
 @pytest.mark.parametrize("proxy_speaks", ["http", "https"])
-def test_a_tunnel_leads_to_a_server_with_tls(
+def test_a_proxy_tunnels_to_a_server_with_tls(
     keys: Path, monkeypatch: pytest.MonkeyPatch, proxy_speaks: str
 ) -> None:
-    """Its certificate is checked inside the tunnel, whatever the proxy speaks."""
+    """The server's certificate is checked inside the tunnel, with or without TLS to the proxy."""
     tls = server_tls(keys, client_required=False)
     monkeypatch.setenv("SSL_CERT_FILE", str(keys / "ca.crt"))  # for the proxy
     with server(tls) as found, tunnel_proxy(tls if proxy_speaks == "https" else None) as proxy:
@@ -191,7 +191,7 @@ def test_a_tunnel_leads_to_a_server_with_tls(
         ).not_connected
 
 
-def test_a_tunnel_that_is_refused_is_no_connection_and_gets_its_password(
+def test_a_refused_tunnel_is_no_connection_and_the_proxy_gets_its_password(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with tunnel_proxy(answer=b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n") as proxy:
@@ -215,7 +215,7 @@ def test_a_proxy_that_is_neither_http_nor_https_is_refused(
     assert "a proxy with socks5://; gpu-ledger speaks to proxies over http:// and" in reply.failure
 
 
-def test_nobody_listening_is_not_connected() -> None:
+def test_a_closed_port_is_not_connected() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         reply = asked(Connection(f"http://127.0.0.1:{held.getsockname()[1]}"))
@@ -262,14 +262,14 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
     ],
     ids=["nothing", "half the head", "fewer bytes than said", "no last chunk", "not http"],
 )
-def test_a_line_that_breaks_is_never_a_whole_answer(send: bytes) -> None:
+def test_a_broken_connection_is_never_a_complete_response(send: bytes) -> None:
     with raw_server(send) as port:
         reply = asked(Connection(f"http://127.0.0.1:{port}"))
     assert reply.cut_short
     assert reply.failure
 
 
-def test_a_server_that_accepts_and_says_nothing_times_out() -> None:
+def test_a_server_that_accepts_and_sends_nothing_times_out() -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

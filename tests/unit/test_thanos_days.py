@@ -1,6 +1,6 @@
-"""A day's series under one numbering, and what a layout of another version comes to.
+"""Series of a day under one numbering, and derived files of another layout.
 
-Put here: keys of series in derived files, a pod's UID in a column of its own, other layouts.
+Put here: keys of series in derived files, the separate column of a pod's UID, other layouts.
 Not here: kills while a day is compacted (`test_landing_compaction`).
 """
 
@@ -29,7 +29,7 @@ LATER = TEN + 90 * HOUR
 
 
 def pulled(tmp_path: Path, *series: dict[str, str], hours: int = 1) -> tuple[Landing, Path]:
-    """Series that have been there all the time, asked hour by hour."""
+    """Pull series with samples during all hours, hour by hour."""
 
     def answer(form: Form) -> Any:
         if "[" not in form["query"] or "_over_time" in form["query"]:
@@ -60,13 +60,13 @@ def info(**labels: str) -> dict[str, str]:
     [
         ({"uid": UID, "pod": "a", "node": "n"}, True),
         ({"uid": UID}, True),
-        ({"uid": UID.upper(), "pod": "a"}, False),  # would come back in other letters
+        ({"uid": UID.upper(), "pod": "a"}, False),  # it would be restored in lower case
         ({"uid": "", "pod": "a"}, False),
         ({"uid": UID + "\n", "pod": "a"}, False),
         ({"pod": "a"}, False),
     ],
 )
-def test_a_uid_that_is_one_takes_sixteen_bytes_and_every_label_comes_back(
+def test_a_valid_uid_takes_sixteen_bytes_and_every_label_is_restored(
     tmp_path: Path, labels: dict[str, str], in_columns: bool
 ) -> None:
     landing, runs = pulled(tmp_path, info(**labels))
@@ -77,7 +77,7 @@ def test_a_uid_that_is_one_takes_sixteen_bytes_and_every_label_comes_back(
     assert dict(run["labels"]) == labels
 
 
-def test_every_file_numbers_its_series_apart_and_a_day_numbers_each_once(tmp_path: Path) -> None:
+def test_files_number_their_series_and_a_day_has_one_numbering(tmp_path: Path) -> None:
     landing, runs = pulled(tmp_path, info(uid=UID, pod="a"), info(uid="", pod="b"), hours=3)
     first, second, third = (attempt.sequence << 32 for attempt in landing.attempts())
     keys = sorted(row["series_key"] for row in stored(runs, "series"))
@@ -88,7 +88,7 @@ def test_every_file_numbers_its_series_apart_and_a_day_numbers_each_once(tmp_pat
 
 
 def day_of(*series: tuple[str | None, dict[str, str]]) -> dict[str, pa.Table]:
-    """Tables of a day, of series with a pod's name and labels, and a run for each."""
+    """Tables of a day: series with a pod's name and labels, and one run for each."""
     keys = [(4 << 32) + place for place in range(len(series))]
     column = {
         "attempt_id": ["x"] * len(keys),
@@ -123,7 +123,7 @@ def day_of(*series: tuple[str | None, dict[str, str]]) -> dict[str, pa.Table]:
         (("p", {"a": "1"}), ("p", {"a": "2"})),
     ],
 )
-def test_series_that_differ_in_anything_keep_numbers_of_their_own(
+def test_series_with_any_difference_have_separate_numbers(
     one: tuple[str | None, dict[str, str]], other: tuple[str | None, dict[str, str]]
 ) -> None:
     tables = renumber_series(day_of(one, other, one))
@@ -134,12 +134,12 @@ def test_series_that_differ_in_anything_keep_numbers_of_their_own(
     assert keys[0] == keys[2] != keys[1]
 
 
-def test_files_of_another_layout_are_made_again_from_the_landing(tmp_path: Path) -> None:
+def test_files_of_another_layout_are_decoded_again_from_the_landing(tmp_path: Path) -> None:
     landing, runs = pulled(tmp_path, info(uid=UID, pod="a"), hours=2)
     before = rows_landed(landing, runs, "c1", "runs")
     compact_settled(landing, runs, LATER)
     folder = runs / "thanos/c1"
-    for path in sorted(folder.iterdir()):  # as the version before this one wrote them
+    for path in sorted(folder.iterdir()):  # in the layout of the version before
         path.rename(path.with_name(path.name.replace(".4.", ".3.")))
     assert DerivedFolder(folder).present() == set()
     assert repair_runs(landing, runs) == 2

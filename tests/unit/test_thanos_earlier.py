@@ -1,4 +1,4 @@
-"""An hour that is asked again: the past only grows, so an answer with less in it is not whole."""
+"""Repeated queries of an hour: a response with less data than an earlier one is incomplete."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def hour_of(attempt: Attempt) -> Hour:
     return hour
 
 
-def test_an_answer_that_lacks_a_series_of_an_earlier_one_is_degraded(tmp_path: Path) -> None:
+def test_a_response_without_an_earlier_series_is_degraded(tmp_path: Path) -> None:
     first = ask(tmp_path, with_pods(REQUEST, OTHER), timedelta(minutes=11))
     second = ask(tmp_path, with_pods(REQUEST), timedelta(hours=3))
     assert hour_of(first).outcome is Outcome.OK
@@ -76,7 +76,7 @@ def test_an_answer_that_lacks_a_series_of_an_earlier_one_is_degraded(tmp_path: P
     assert entry.best.attempt_id == first.attempt_id
 
 
-def test_an_answer_that_lacks_samples_of_an_earlier_one_is_degraded(tmp_path: Path) -> None:
+def test_a_response_without_earlier_samples_is_degraded(tmp_path: Path) -> None:
     shorter = (REQUEST[0], REQUEST[1][:5])
     ask(tmp_path, with_pods(REQUEST), timedelta(minutes=11))
     second = ask(tmp_path, with_pods(shorter), timedelta(hours=3))
@@ -84,14 +84,14 @@ def test_an_answer_that_lacks_samples_of_an_earlier_one_is_degraded(tmp_path: Pa
     assert "1 series of 5 samples for 1 of 6" in hour_of(second).reason
 
 
-def test_the_most_of_all_earlier_answers_counts_not_the_last(tmp_path: Path) -> None:
+def test_the_largest_earlier_count_is_compared_not_the_last(tmp_path: Path) -> None:
     ask(tmp_path, with_pods(REQUEST, OTHER), timedelta(minutes=11))
     ask(tmp_path, with_pods(REQUEST), timedelta(hours=3))
     third = ask(tmp_path, with_pods(REQUEST), timedelta(hours=26))
     assert hour_of(third).outcome is Outcome.DEGRADED
 
 
-def test_late_samples_make_an_answer_that_is_ok(tmp_path: Path) -> None:
+def test_late_samples_make_a_response_ok(tmp_path: Path) -> None:
     ask(tmp_path, with_pods(REQUEST), timedelta(minutes=11))
     second = ask(tmp_path, with_pods(REQUEST, OTHER), timedelta(hours=3))
     assert (hour_of(second).outcome, hour_of(second).reason) == (Outcome.OK, "")
@@ -105,7 +105,7 @@ def test_late_samples_make_an_answer_that_is_ok(tmp_path: Path) -> None:
     ],
     ids=["another sampling interval", "other replica labels"],
 )
-def test_answers_that_were_counted_otherwise_are_not_compared(
+def test_responses_with_another_counting_are_not_compared(
     tmp_path: Path, cluster: ClusterSource
 ) -> None:
     ask(tmp_path, with_pods(REQUEST, OTHER), timedelta(minutes=11))
@@ -113,7 +113,7 @@ def test_answers_that_were_counted_otherwise_are_not_compared(
     assert "less than" not in hour_of(second).reason
 
 
-def test_a_failed_answer_in_between_changes_nothing(tmp_path: Path) -> None:
+def test_a_failed_response_in_between_changes_nothing(tmp_path: Path) -> None:
     ask(tmp_path, with_pods(REQUEST, OTHER), timedelta(minutes=11))
     failed = ask(tmp_path, lambda form: httpx.Response(403, text="no"), timedelta(hours=1))
     assert hour_of(failed).outcome is not Outcome.OK

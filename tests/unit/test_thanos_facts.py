@@ -1,7 +1,7 @@
-"""What looks odd is counted: series that end before their pod, mass endings, values, absences.
+"""Suspicious facts are counted: series that end before their pod, mass endings, values, absences.
 
-Put here: each fact, a situation that has it and one that must not.
-Not here: what follows from facts (`quality`).
+Put here: each fact, with a situation that has it and one that does not.
+Not here: consequences of facts (`quality`).
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ def test_a_quiet_cluster_has_no_facts() -> None:
     assert facts(runs((REQUESTS, "a", 0, 120, "1"), (PHASE, "a", 0, 120, "1"))) == [{}, {}]
 
 
-def test_a_series_that_ends_before_its_pod_is_counted_in_each_later_hour() -> None:
+def test_a_series_that_ends_before_its_pod_is_counted_in_later_hours() -> None:
     requests = runs((REQUESTS, "a", 0, 30, "1"))
     phase = runs((PHASE, "a", 0, 120, "1"))
     name = "series_ending_before_their_pod"
     assert facts(requests, phase) == [{name: 1}, {name: 1}]
 
 
-def test_a_pod_that_ends_as_a_whole_is_no_hole() -> None:
-    """Skew of one interval between two metrics is a partial round, not a hole."""
+def test_the_end_of_a_pod_is_no_gap() -> None:
+    """A difference of one interval between two metrics is a partial round and not a gap."""
     ended = facts(runs((REQUESTS, "a", 0, 30, "1"), (PHASE, "a", 0, 31, "1")))
     assert ended == [{}, {}]
 
 
-def test_another_pod_that_goes_on_says_nothing_about_this_one() -> None:
+def test_another_running_pod_proves_nothing_about_this_one() -> None:
     assert facts(runs((REQUESTS, "a", 0, 30, "1"), (PHASE, "b", 0, 120, "1"))) == [{}, {}]
 
 
-def test_many_series_that_end_at_one_scrape_are_a_mass() -> None:
+def test_many_series_that_end_at_one_scrape_are_a_mass_ending() -> None:
     gone = [(REQUESTS, f"g{n}", 0, 30, "1") for n in range(3)]
     stay = [(REQUESTS, f"s{n}", 0, 120, "1") for n in range(12)]
     assert facts(runs(*gone, *stay))[0] == {MASS_ENDINGS: 3}
@@ -79,8 +79,8 @@ def test_many_series_that_end_at_one_scrape_are_a_mass() -> None:
     assert facts(runs(*gone[1:], *stay[:4]))[0] == {}  # fewer than three
 
 
-def test_models_doubt_the_endings_that_pulls_repeat() -> None:
-    """One rule: an ending in which the models see a hole is queried again, and no other one is."""
+def test_models_and_pulls_use_the_same_rule_for_mass_endings() -> None:
+    """An ending that the models treat as a gap is queried again, and no other ending is."""
     text = (ROOT / "dbt" / "macros" / "agreement.sql").read_text(encoding="utf-8")
     values = dict(re.findall(r"macro (\w*mass_ending\w*)\(\) -%}\s+(\d+)\s", text))
     assert values == {
@@ -89,34 +89,34 @@ def test_models_doubt_the_endings_that_pulls_repeat() -> None:
     }
 
 
-def test_many_series_that_end_one_after_the_other_are_no_mass() -> None:
+def test_many_endings_at_different_times_are_no_mass_ending() -> None:
     gone = [(REQUESTS, f"g{n}", 0, 20 + n, "1") for n in range(12)]
     assert facts(runs(*gone)) == [{}, {}]
 
 
-def test_the_end_of_the_look_is_no_ending() -> None:
+def test_the_end_of_the_window_is_no_ending() -> None:
     late = runs(*((REQUESTS, f"g{n}", 0, 119, "1") for n in range(20)))
     assert hourly_facts([late], HOURS, 60)[HOURS[1]] == {MASS_ENDINGS: 20}
-    # At two minutes the next sample was not due before the look ended.
+    # At two minutes the window ended before the next sample was due.
     assert hourly_facts([late], HOURS, 120)[HOURS[1]] == {}
 
 
-def test_a_pod_without_a_metric_that_every_pod_has_lost_it() -> None:
-    """The whole life of the series is missing, so nothing ends; another receiver had it."""
+def test_a_pod_without_a_metric_that_all_others_have_lost_it() -> None:
+    """Another receiver had all samples of the series, so no ending is visible."""
     phases = [(PHASE, uid, 0, 120, "1") for uid in ("a", "b", "c")]
     owners = [("kube_pod_owner", uid, 0, 120, "1") for uid in ("a", "b")]
     assert facts(runs(*phases, *owners)) == [{"pods_lacking_a_metric": 1}] * 2
-    assert facts(runs(*phases)) == [{}, {}]  # nobody has an owner here: it is not collected
+    assert facts(runs(*phases)) == [{}, {}]  # no pod has an owner here: it is not collected
     assert facts(runs(*phases, *owners, ("kube_pod_owner", "c", 0, 120, "1"))) == [{}, {}]
 
 
-def test_a_pod_seen_for_a_moment_in_one_metric_is_a_partial_round() -> None:
+def test_a_pod_with_few_samples_of_one_metric_is_a_partial_round() -> None:
     brief = runs((PHASE, "a", 0, 120, "1"), (PHASE, "b", 30, 31, "1"))
     owner = runs(("kube_pod_owner", "a", 0, 120, "1"))
     assert facts(brief, owner) == [{}, {}]
 
 
-def test_values_that_are_no_number_of_devices_are_counted_by_their_samples() -> None:
+def test_invalid_device_counts_are_counted_by_their_samples() -> None:
     for value in ("NaN", "+Inf", "-1", "0.5", "1e-3"):
         assert facts(runs((REQUESTS, "a", 0, 120, value)))[0] == {"unusable_samples": 60}
     for value in ("0", "1", "8.0", "1e+06"):
@@ -124,7 +124,7 @@ def test_values_that_are_no_number_of_devices_are_counted_by_their_samples() -> 
 
 
 @pytest.mark.parametrize("value", ["0", "NaN", "0.5"])
-def test_failed_scrapes_are_counted_where_up_is_not_one(value: str) -> None:
+def test_failed_scrapes_are_counted_by_up(value: str) -> None:
     assert facts(runs(("up", "", 0, 60, "1"), ("up", "", 60, 90, value))) == [
         {},
         {"failed_scrapes": 30},
@@ -132,25 +132,25 @@ def test_failed_scrapes_are_counted_where_up_is_not_one(value: str) -> None:
     assert facts(runs((PHASE, "a", 0, 120, "0"))) == [{}, {}]
 
 
-def test_a_window_asked_in_two_parts_is_one_life() -> None:
+def test_a_window_queried_in_two_parts_has_one_lifetime() -> None:
     first = runs((REQUESTS, "a", 0, 60, "1"), (PHASE, "a", 0, 60, "1"))
     second = runs((REQUESTS, "a", 60, 120, "1"), (PHASE, "a", 60, 120, "1"))
     assert facts(first, second) == [{}, {}]
 
 
-def test_series_of_two_clusters_in_one_answer_are_a_fact() -> None:
+def test_series_of_two_clusters_in_one_response_are_a_fact() -> None:
     mine = runs(("up", "", 0, 60, "1"), clusterID="c1")
     other = runs(("up", "", 0, 60, "1"), clusterID="c2")
     assert attempt_facts([mine, mine]) == {}
     assert attempt_facts([mine, other]) == {"clusters_in_the_answer": 2}
 
 
-def test_lasting_series_that_are_gone_since_the_hour_before_are_a_mass_too() -> None:
+def test_long_series_gone_since_the_hour_before_are_a_mass_ending() -> None:
     assert mass_absence({REQUESTS: (100, 6000)}, {REQUESTS: (64, 3840)}) == 36
     assert mass_absence({REQUESTS: (100, 6000)}, {}) == 100
     assert mass_absence({REQUESTS: (100, 6000)}, {REQUESTS: (81, 4860)}) == 0
     assert mass_absence({REQUESTS: (3, 180)}, {REQUESTS: (1, 60)}) == 0
-    assert mass_absence({"kube_pod_start_time": (100, 6000)}, {}) == 0  # ends on its own
+    assert mass_absence({"kube_pod_start_time": (100, 6000)}, {}) == 0  # they end
     assert mass_absence({}, {REQUESTS: (5, 300)}) == 0
 
 

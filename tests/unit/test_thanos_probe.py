@@ -1,7 +1,6 @@
-"""What the doctor says of a sample store: each check, fine and not fine.
+"""The doctor's checks of a sample store, passing and failing.
 
-Put here: one server for each disease.
-Not here: how lines are printed.
+Put here: one server for each problem. Not here: the format of the lines.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Labels = dict[str, str]
 
 
 def complete(form: Form) -> httpx.Response:
-    """A cluster that has everything of the catalogue, sampled every ten minutes."""
+    """A cluster with every metric of the catalogue, sampled every ten minutes."""
     return having(lambda entry: dict.fromkeys(entry.labels, "x"))(form)
 
 
@@ -63,7 +62,7 @@ def wrong(lines: list[DoctorLine]) -> dict[str, DoctorLine]:
     return {line.check: line for line in lines if not line.is_fine}
 
 
-def test_a_complete_cluster_has_nothing_wrong() -> None:
+def test_a_complete_cluster_passes_every_check() -> None:
     lines = probed(complete)
     assert wrong(lines) == {}
     checks = {line.check for line in lines}
@@ -79,7 +78,7 @@ def test_a_server_that_refuses_is_the_only_line() -> None:
     assert "token_file" in line.remedy
 
 
-def test_a_server_that_is_away_is_the_only_line() -> None:
+def test_an_unreachable_server_is_the_only_line() -> None:
     def away(form: Form) -> httpx.Response:
         raise httpx.ConnectError("no route to host")
 
@@ -88,7 +87,7 @@ def test_a_server_that_is_away_is_the_only_line() -> None:
     assert "proxy" in line.remedy
 
 
-def test_a_metric_that_nobody_collects_is_named_with_its_remedy() -> None:
+def test_a_missing_metric_is_named_with_its_remedy() -> None:
     phase = "kube_pod_status_phase"
     lines = probed(having(lambda e: None if e.metric == phase else dict.fromkeys(e.labels, "x")))
     [line] = wrong(lines).values()
@@ -97,7 +96,7 @@ def test_a_metric_that_nobody_collects_is_named_with_its_remedy() -> None:
 
 
 @pytest.mark.parametrize("metric", ABSENT_BECAUSE)
-def test_a_metric_that_may_be_absent_is_no_disease_and_is_said(metric: str) -> None:
+def test_an_optional_metric_that_is_absent_is_reported_as_fine(metric: str) -> None:
     lines = probed(having(lambda e: None if e.metric == metric else dict.fromkeys(e.labels, "x")))
     assert wrong(lines) == {}
     [line] = [line for line in lines if line.check == metric]
@@ -108,7 +107,7 @@ REQUESTS = "kube_pod_container_resource_requests"
 SHOW_DEVICES = {REQUESTS, "kube_pod_init_container_resource_requests", "kube_pod_resource_request"}
 
 
-def test_an_idle_cluster_has_nothing_wrong() -> None:
+def test_an_idle_cluster_passes_every_check() -> None:
     absent = SHOW_DEVICES
     lines = probed(having(lambda e: None if e.metric in absent else dict.fromkeys(e.labels, "x")))
     assert wrong(lines) == {}
@@ -117,7 +116,7 @@ def test_an_idle_cluster_has_nothing_wrong() -> None:
 
 
 @pytest.mark.parametrize("metric", sorted(SHOW_DEVICES - {REQUESTS}))
-def test_requests_that_are_not_forwarded_are_named_where_a_pod_has_devices(metric: str) -> None:
+def test_missing_requests_are_named_if_a_pod_has_devices(metric: str) -> None:
     absent = SHOW_DEVICES - {metric}
     lines = probed(having(lambda e: None if e.metric in absent else dict.fromkeys(e.labels, "x")))
     [line] = wrong(lines).values()
@@ -126,13 +125,13 @@ def test_requests_that_are_not_forwarded_are_named_where_a_pod_has_devices(metri
     assert "--from-acm" in line.remedy
 
 
-def test_requests_are_missed_where_no_pod_is_shown_at_all() -> None:
+def test_requests_are_missing_if_no_pod_is_visible() -> None:
     absent = {*SHOW_DEVICES, "kube_pod_info"}
     lines = probed(having(lambda e: None if e.metric in absent else dict.fromkeys(e.labels, "x")))
     assert set(wrong(lines)) == {REQUESTS, "kube_pod_info"}
 
 
-def test_every_metric_that_is_asked_has_a_line() -> None:
+def test_every_queried_metric_has_a_line() -> None:
     nothing = probed(having(lambda e: {"job": "x", "instance": "x"} if e.metric == "up" else None))
     checks = [line.check for line in nothing]
     for entry in ALLOCATION_ENTRIES:
@@ -147,13 +146,13 @@ def test_a_label_that_was_relabelled_away_is_named() -> None:
     assert lines["kube_pod_container_resource_requests"].seen == "has no label uid"
 
 
-def test_a_clock_that_is_off_is_a_line() -> None:
+def test_a_wrong_clock_is_a_line() -> None:
     late = NOW + timedelta(seconds=3)
     lines = wrong(probe(CLUSTER, StoppedClock(late), Server(complete).client()))
     assert lines["clocks agree"].seen == "the server's clock is -3 s off ours"
 
 
-def test_an_interval_that_is_not_the_decided_one_is_a_line() -> None:
+def test_an_interval_that_differs_from_the_decision_is_a_line() -> None:
     for decided in (30, 1200):
         lines = wrong(probed(complete, sampling=Sampling(decided, 30)))
         assert (
@@ -161,8 +160,8 @@ def test_an_interval_that_is_not_the_decided_one_is_a_line() -> None:
         )
 
 
-def test_two_replicas_are_not_sampled_twice_as_often_as_one() -> None:
-    """Each every ten minutes, five minutes apart: together they look like one of five minutes."""
+def test_two_replicas_do_not_halve_the_interval() -> None:
+    """Each has samples every ten minutes, shifted by five: together they look like one of five."""
 
     def twice(form: Form) -> httpx.Response:
         found = complete(form)
@@ -192,7 +191,7 @@ def replicated(answer: httpx.Response) -> httpx.Response:
     return httpx.Response(200, json=value)
 
 
-def test_copies_that_nobody_named_are_a_line() -> None:
+def test_copies_without_a_replica_label_are_a_line() -> None:
     def copies(form: Form) -> httpx.Response:
         found = complete(form)
         value = found.json()
@@ -212,7 +211,7 @@ def test_copies_that_nobody_named_are_a_line() -> None:
     assert "my_replica" in wrong(probed(copies))["replica labels"].seen
 
 
-def test_a_namespace_that_cluster_monitoring_does_not_watch_is_a_line() -> None:
+def test_a_namespace_without_cluster_monitoring_is_a_line() -> None:
     def blind(form: Form) -> httpx.Response:
         return names() if "match[]" in form else complete(form)
 
@@ -223,16 +222,16 @@ def test_a_namespace_that_cluster_monitoring_does_not_watch_is_a_line() -> None:
 
 
 def with_labels(metric: str, **labels: str) -> Callable[[Form], httpx.Response]:
-    """The complete cluster, in which one metric has these labels besides its own."""
+    """The complete cluster, with these additional labels on one metric."""
     return having(lambda e: dict.fromkeys(e.labels, "x") | (labels if e.metric == metric else {}))
 
 
 def told(answering: Callable[[Form], httpx.Response], *found: str) -> list[DoctorLine]:
-    """With these metrics of devices."""
+    """The result with these metrics of devices."""
     return probed(lambda form: names(*found) if "match[]" in form else answering(form))
 
 
-def test_telemetry_that_is_missing_is_named_one_by_one() -> None:
+def test_missing_telemetry_is_named_metric_by_metric() -> None:
     of_nvidia = [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith("DCGM")]
     lines = {line.check: line for line in told(complete, *of_nvidia[:-2])}
     line = lines["device telemetry of nvidia.com"]
@@ -243,21 +242,21 @@ def test_telemetry_that_is_missing_is_named_one_by_one() -> None:
     assert "utilisation" in idle["device telemetry of nvidia.com"].remedy
 
 
-def test_a_vendor_whose_devices_tell_nothing_is_a_line() -> None:
+def test_a_vendor_whose_devices_have_no_telemetry_is_a_line() -> None:
     amd = with_labels("kube_node_status_capacity", resource="amd_com_gpu")
     found = wrong(told(amd, UTIL))
     assert list(found) == ["device telemetry of amd.com"]
     assert found["device telemetry of amd.com"].seen == "0 of 13 metrics"
 
 
-def test_whether_the_operators_namespace_is_scraped_is_told_by_its_targets() -> None:
+def test_scraping_of_the_operators_namespace_is_checked_by_its_targets() -> None:
     watched = with_labels("up", namespace="nvidia-gpu-operator")
     lines = {line.check: line for line in told(watched)}
     assert lines["GPU operator is scraped"].is_fine
     assert lines["GPU operator is scraped"].seen == "targets: 1 in nvidia-gpu-operator"
 
 
-def test_labels_of_pods_are_looked_at_where_some_are_kept() -> None:
+def test_pod_labels_are_checked_if_some_are_kept() -> None:
     metric = "kube_pod_labels"
     assert "not asked for" in next(x for x in probed(complete) if x.check == metric).seen
 
@@ -280,8 +279,8 @@ def test_labels_of_pods_are_looked_at_where_some_are_kept() -> None:
     assert wrong(shown) == {}
 
 
-def test_one_metric_of_two_jobs_is_a_line_that_says_whom_to_pin() -> None:
-    """A tenant's own exporter, scraped beside the platform's."""
+def test_one_metric_of_two_jobs_is_a_line_with_the_pin_to_set() -> None:
+    """A tenant's own exporter, scraped in addition to the platform's."""
     metric = "kube_pod_container_resource_requests"
 
     def answering(form: Form) -> httpx.Response:
@@ -308,8 +307,8 @@ def test_one_metric_of_two_jobs_is_a_line_that_says_whom_to_pin() -> None:
     assert twice.seen == "1 of 1 UIDs stand in two namespaces, such as x in m and team-b"
 
 
-def test_two_jobs_that_are_both_pinned_are_believed() -> None:
-    """The shards of one exporter, under a job each."""
+def test_two_pinned_jobs_are_accepted() -> None:
+    """The shards of one exporter, each with its own job."""
 
     def shards(form: Form) -> httpx.Response:
         value = complete(form).json()
@@ -327,7 +326,7 @@ def test_two_jobs_that_are_both_pinned_are_believed() -> None:
     assert "one source of kube_state_metrics" not in found
 
 
-def test_a_pin_that_nobody_fits_is_named_where_its_metrics_are_missing() -> None:
+def test_a_pin_without_a_target_is_named_at_its_missing_metrics() -> None:
     pinned = replace(CLUSTER.thanos, pins=Pins(kube_state_metrics=("m/other",)))
 
     def strict(form: Form) -> httpx.Response:
@@ -335,17 +334,17 @@ def test_a_pin_that_nobody_fits_is_named_where_its_metrics_are_missing() -> None
 
     found = wrong(probed(strict, thanos=pinned))
     assert "only m/other is believed" in found["kube_node_info"].remedy
-    assert "kube_pod_resource_request" not in found  # of the scheduler
+    assert "kube_pod_resource_request" not in found  # the scheduler exports it
 
 
-def test_series_of_two_clusters_in_one_answer_are_a_line() -> None:
+def test_series_of_two_clusters_in_one_response_are_a_line() -> None:
     other = with_labels("kube_node_info", clusterID="other")
     found = wrong(probed(other))
     assert found["one cluster"].seen == "the series name 2 clusters"
     assert "cluster_matcher" in found["one cluster"].remedy
 
 
-def test_a_store_without_last_months_samples_is_a_line() -> None:
+def test_a_store_without_samples_of_last_month_is_a_line() -> None:
     def young(form: Form) -> httpx.Response:
         asked = int(form.get("time", "0"))
         return complete(form) if asked > TEN.timestamp() else matrix()

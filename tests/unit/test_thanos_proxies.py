@@ -1,7 +1,7 @@
-"""A pull and a doctor through the proxies that stand before sample stores, over real HTTP.
+"""A pull and the doctor through proxies in front of sample stores, over real HTTP.
 
-Put here: ACM's rbac-query-proxy, Observatorium's paths, OpenShift's thanos-querier: what passes,
-what does not, and what a user sees who may see less.
+Put here: ACM's rbac-query-proxy, Observatorium's paths, OpenShift's thanos-querier: requests that
+they pass on or refuse, and users with restricted access.
 Not here: TLS and client certificates (`test_thanos_connections`).
 """
 
@@ -53,7 +53,7 @@ YOUNG = "raw samples, 35 days"  # the fleet is two hours old
 
 @dataclass(frozen=True)
 class Hub:
-    """The served hub, and a ledger that asks it under one address or another."""
+    """The served hub, and a home that queries it at one of several URLs."""
 
     running: Running
     folder: Path
@@ -98,7 +98,7 @@ KINDS: dict[str, Callable[[], QueryProxy]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_pull_through_a_proxy_is_what_it_would_be_without(hub: Hub, kind: str) -> None:
+def test_a_pull_through_a_proxy_equals_a_direct_one(hub: Hub, kind: str) -> None:
     direct = hub.pull(hub.running.thanos_url, token="", name="direct")
     with proxied(hub.running.thanos_url, KINDS[kind]()) as url:
         attempt = hub.pull(url)
@@ -106,13 +106,13 @@ def test_a_pull_through_a_proxy_is_what_it_would_be_without(hub: Hub, kind: str)
     assert [h.by_metric for h in attempt.hours] == [h.by_metric for h in direct.hours]
     for table in ("runs", "telemetry"):
         assert hub.rows(attempt, table) == hub.rows(direct, table, "direct")
-    # None of them passes on the list of stores: what it would have told is not known.
+    # No proxy passes on the list of stores, so this fact is missing.
     assert "stores" in direct.draft.facts
     assert "stores" not in attempt.draft.facts
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_doctor_through_a_proxy_finds_the_same_and_looks_at_telemetry(
+def test_the_doctor_through_a_proxy_finds_the_same_and_checks_telemetry(
     hub: Hub, kind: str
 ) -> None:
     proxy = KINDS[kind]()
@@ -121,12 +121,12 @@ def test_a_doctor_through_a_proxy_finds_the_same_and_looks_at_telemetry(
     assert {check for check, line in lines.items() if not line.is_fine} == {YOUNG}
     assert lines["device telemetry of nvidia.com"].seen.startswith("32 of 40 metrics")
     refused = {path for path, status in proxy.asked if status == "404"}
-    assert refused <= {"/api/v1/label/__name__/values"}  # and telemetry was counted instead
+    assert refused <= {"/api/v1/label/__name__/values"}  # telemetry was counted instead
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("token", ["", "expired"])
-def test_without_a_token_that_is_known_nothing_is_answered(hub: Hub, kind: str, token: str) -> None:
+def test_without_a_known_token_every_query_is_refused(hub: Hub, kind: str, token: str) -> None:
     with proxied(hub.running.thanos_url, KINDS[kind]()) as url:
         attempt = hub.pull(url, token)
         told = hub.wrong(url, token)
@@ -136,7 +136,7 @@ def test_without_a_token_that_is_known_nothing_is_answered(hub: Hub, kind: str, 
     assert "renew token_file" in told["hub answers"].remedy
 
 
-def test_an_address_outside_of_the_tenants_path_is_named(hub: Hub) -> None:
+def test_a_url_outside_the_tenants_path_is_named(hub: Hub) -> None:
     with proxied(hub.running.thanos_url, observatorium(TOKEN)) as url:
         told = hub.wrong(url.removesuffix("/api/metrics/v1/default"))
     assert "status 404" in told["hub answers"].seen
@@ -146,15 +146,15 @@ def test_an_address_outside_of_the_tenants_path_is_named(hub: Hub) -> None:
 @pytest.mark.parametrize(
     "proxy",
     [
-        rbac_query_proxy(TOKEN),  # no managed cluster at all: plain success, and nothing in it
+        rbac_query_proxy(TOKEN),  # a user without a managed cluster: an empty success
         rbac_query_proxy(TOKEN, "far"),
-        # A tenant's view: what is said of nodes and targets is in no namespace of theirs.
+        # A tenant's access: series of nodes and targets are in no namespace of a tenant.
         replace(rbac_query_proxy(TOKEN, "near"), namespaces=("chat",)),
         replace(rbac_query_proxy(TOKEN, "near"), namespaces=()),
     ],
     ids=["no cluster", "another cluster", "a tenant", "a tenant without namespaces"],
 )
-def test_who_may_see_less_sees_no_sentinel_and_no_hour(hub: Hub, proxy: QueryProxy) -> None:
+def test_restricted_access_sees_no_sentinel_and_lands_no_hour(hub: Hub, proxy: QueryProxy) -> None:
     with proxied(hub.running.thanos_url, proxy) as url:
         attempt = hub.pull(url)
         told = hub.wrong(url)

@@ -1,7 +1,7 @@
-"""A pull from end to end, against answers written by pencil.
+"""A complete pull of responses written by hand.
 
-Put here: what one attempt lands and writes for known answers.
-Not here: bad answers one by one (`test_thanos_answer`, `test_thanos_client`), hole rules
+Put here: landed files and rows of one attempt with known responses.
+Not here: single bad responses (`test_thanos_answer`, `test_thanos_client`), rules for gaps
 (`test_thanos_decode`), or properties.
 """
 
@@ -66,11 +66,11 @@ def test_a_healthy_hour_is_ok_with_its_counts(tmp_path: Path) -> None:
         "kube_pod_container_resource_requests": (1, 6),
         "up": (1, 6),
     }
-    assert hour.by_metric["kube_pod_owner"] == (0, 0)  # asked, and not there
+    assert hour.by_metric["kube_pod_owner"] == (0, 0)  # queried, but absent
     assert (hour.series_count, hour.sample_count) == (3, 18)
 
 
-def test_every_answer_is_landed_byte_for_byte(tmp_path: Path) -> None:
+def test_every_response_is_landed_byte_for_byte(tmp_path: Path) -> None:
     attempt = pull(tmp_path, Server(healthy))
     landing = Landing(FolderStore(tmp_path / "landing"))
     for answer in attempt.answers:
@@ -79,7 +79,7 @@ def test_every_answer_is_landed_byte_for_byte(tmp_path: Path) -> None:
     assert landing.attempts() == [attempt]
 
 
-def test_the_runs_are_the_samples_of_the_hour(tmp_path: Path) -> None:
+def test_the_runs_equal_the_samples_of_the_hour(tmp_path: Path) -> None:
     attempt = pull(tmp_path, Server(healthy))
     [run] = [r for r in rows(tmp_path, "runs") if "requests" in r["metric"]]
     assert run == {
@@ -111,7 +111,7 @@ def test_queries_are_raw_ranges_with_overlap_and_without_partial_responses(
     assert form["max_source_resolution"] == "0s"
 
 
-def test_telemetry_is_asked_by_function_on_whole_hours(tmp_path: Path) -> None:
+def test_telemetry_is_queried_by_function_on_whole_hours(tmp_path: Path) -> None:
     server = Server(lambda form: in_union(form, with_unions=False))
     attempt = pull(tmp_path, server)
     [row] = [row for row in rows(tmp_path, "telemetry") if row["metric"] == UTIL]
@@ -133,7 +133,7 @@ def test_telemetry_is_asked_by_function_on_whole_hours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_unions", [True, False])
-def test_several_device_metrics_are_asked_as_a_union_or_one_by_one(
+def test_several_device_metrics_are_queried_as_a_union_or_one_by_one(
     tmp_path: Path, with_unions: bool
 ) -> None:
     server = Server(lambda form: in_union(form, with_unions))
@@ -149,7 +149,7 @@ def test_several_device_metrics_are_asked_as_a_union_or_one_by_one(
     asked = [f["query"] for f in server.forms if "_over_time" in f["query"]]
     unions = [query for query in asked if query.startswith("label_replace")]
     whole = len(FUNCTIONS) * math.ceil(len(TELEMETRY_ENTRIES) / UNION_LIMIT)
-    assert len(unions) == (whole if with_unions else 3)  # the first refusal is enough
+    assert len(unions) == (whole if with_unions else 3)  # one refusal suffices
     assert len(asked) - len(unions) == (0 if with_unions else 6)
     assert all(query.count("label_replace") <= UNION_LIMIT for query in unions)
 
@@ -171,7 +171,7 @@ def test_a_day_in_one_request_has_a_row_for_each_hour(tmp_path: Path) -> None:
     assert [hour.sample_count for hour in attempt.hours] == [12, 12, 6]
 
 
-def test_samples_on_the_edges_belong_to_one_hour_only(tmp_path: Path) -> None:
+def test_samples_at_the_edges_belong_to_one_hour_only(tmp_path: Path) -> None:
     samples = [(START - 600, "1"), (START, "1"), (START + 3600, "1")]
 
     def answering(form: Form) -> httpx.Response:
@@ -183,7 +183,7 @@ def test_samples_on_the_edges_belong_to_one_hour_only(tmp_path: Path) -> None:
     assert attempt.hours[0].by_metric["up"] == (1, 1)
 
 
-def test_one_failed_question_degrades_the_hour_and_says_which(tmp_path: Path) -> None:
+def test_one_failed_query_degrades_the_hour_and_is_named(tmp_path: Path) -> None:
     def answering(form: Form) -> httpx.Response:
         if "kube_pod_status_phase" in form["query"]:
             return httpx.Response(503, text="overloaded")
@@ -194,7 +194,7 @@ def test_one_failed_question_degrades_the_hour_and_says_which(tmp_path: Path) ->
     assert hour.reason.startswith("phase: status 503")
 
 
-def test_a_server_that_cannot_be_reached_makes_an_attempt_too(tmp_path: Path) -> None:
+def test_an_unreachable_server_gives_an_attempt(tmp_path: Path) -> None:
     def answering(form: Form) -> httpx.Response:
         raise httpx.ConnectError("no route to host")
 
@@ -206,7 +206,7 @@ def test_a_server_that_cannot_be_reached_makes_an_attempt_too(tmp_path: Path) ->
     assert rows(tmp_path, "runs") == []
 
 
-def test_a_warning_is_kept_with_the_hour(tmp_path: Path) -> None:
+def test_a_warning_is_stored_with_the_hour(tmp_path: Path) -> None:
     def answering(form: Form) -> httpx.Response:
         if "kube_pod_container_resource_requests" in form["query"]:
             return matrix(REQUEST, warnings=["fetch series: store 2 is gone"])
@@ -217,7 +217,7 @@ def test_a_warning_is_kept_with_the_hour(tmp_path: Path) -> None:
     assert hour.outcome is Outcome.WARNED
     assert "store 2 is gone" in hour.reason
     assert attempt.warning_count == 1
-    assert hour.by_metric["kube_pod_container_resource_requests"] == (1, 6)  # kept all the same
+    assert hour.by_metric["kube_pod_container_resource_requests"] == (1, 6)  # counted nevertheless
 
 
 def test_an_empty_success_is_not_no_usage(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_an_empty_success_is_not_no_usage(tmp_path: Path) -> None:
     assert hour.outcome is Outcome.EMPTY
 
 
-def test_an_hour_is_not_asked_before_it_is_over(tmp_path: Path) -> None:
+def test_an_hour_is_not_pulled_before_its_end(tmp_path: Path) -> None:
     landing = Landing(FolderStore(tmp_path))
     window = Interval(TEN, TEN + HOUR)
     early = StoppedClock(TEN + HOUR + timedelta(seconds=599))
@@ -234,7 +234,7 @@ def test_an_hour_is_not_asked_before_it_is_over(tmp_path: Path) -> None:
     assert landing.attempts() == []
 
 
-def test_windows_that_are_not_whole_hours_are_refused(tmp_path: Path) -> None:
+def test_windows_of_partial_hours_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotWholeHours):
         pull(tmp_path, Server(healthy), Interval(TEN, TEN + timedelta(minutes=90)))
     with pytest.raises(NotWholeHours):
@@ -267,7 +267,7 @@ def test_a_limit_halves_the_window_and_loses_no_hour(tmp_path: Path) -> None:
     assert asked == [str(START + 3600 * n + 600) for n in (1, 2, 3, 4)]
 
 
-def test_a_client_that_was_given_stays_open_for_the_next_pull(tmp_path: Path) -> None:
+def test_a_given_client_stays_open_for_the_next_pull(tmp_path: Path) -> None:
     client = Server(healthy).client()
     landing = Landing(FolderStore(tmp_path / "landing"))
     clock = StoppedClock(TEN + timedelta(days=2))
@@ -277,7 +277,7 @@ def test_a_client_that_was_given_stays_open_for_the_next_pull(tmp_path: Path) ->
         assert attempt.outcome is Outcome.OK
 
 
-def test_one_reason_that_meets_many_asks_is_said_once(tmp_path: Path) -> None:
+def test_one_reason_of_many_queries_is_reported_once(tmp_path: Path) -> None:
     attempt = pull(tmp_path, Server(lambda form: httpx.Response(404, text="no such page")))
     [hour] = attempt.hours
     assert hour.reason.count("status 404") == 1

@@ -1,7 +1,7 @@
-"""Counting again before a close finds the hours that changed, and only those.
+"""A recheck before a close finds exactly the hours whose counts changed.
 
-Put here: agreeing and differing counts, replicas, metrics that are not answered.
-Not here: asking the differing hours again.
+Put here: equal and different counts, replicas, metrics without a response.
+Not here: the second pull of these hours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def landed(tmp_path: Path, answering: Any = healthy) -> list[HourEntry]:
 
 
 def counting(**counts: list[str]) -> Server:
-    """A server that counts: one series for each number."""
+    """A server that responds to count queries: one series for each number."""
 
     def answer(form: Form) -> httpx.Response:
         metric = form["query"].removeprefix("count_over_time(").partition("{")[0]
@@ -58,25 +58,25 @@ def counting(**counts: list[str]) -> Server:
     return Server(answer)
 
 
-def test_nothing_differs_when_the_server_counts_what_was_landed(tmp_path: Path) -> None:
+def test_nothing_differs_if_the_server_counts_the_landed_samples(tmp_path: Path) -> None:
     found = recheck(CLUSTER, WINDOW, landed(tmp_path), counting().client())
     assert found.differences == ()
     assert found.unanswered == {}
 
 
-def test_samples_that_arrived_late_name_their_hour_and_both_numbers(tmp_path: Path) -> None:
+def test_late_samples_name_their_hour_and_both_counts(tmp_path: Path) -> None:
     server = counting(**{REQUESTS: ["6", "4"]})
     found = recheck(CLUSTER, WINDOW, landed(tmp_path), server.client())
     assert found.differences == (Difference(TEN, REQUESTS, 6, 10),)
     assert found.hours == (TEN,)
 
 
-def test_samples_that_are_gone_are_a_difference_too(tmp_path: Path) -> None:
+def test_missing_samples_are_a_difference(tmp_path: Path) -> None:
     found = recheck(CLUSTER, WINDOW, landed(tmp_path), counting(up=[]).client())
     assert found.differences == (Difference(TEN, "up", 6, 0),)
 
 
-def test_every_replica_counts_as_the_server_counts_it(tmp_path: Path) -> None:
+def test_every_replica_is_counted_as_on_the_server(tmp_path: Path) -> None:
     def two_replicas(form: Form) -> httpx.Response:
         if REQUESTS not in form["query"]:
             return healthy(form)
@@ -94,7 +94,7 @@ def test_every_replica_counts_as_the_server_counts_it(tmp_path: Path) -> None:
     )
 
 
-def test_a_metric_that_is_not_answered_says_nothing_about_its_hours(tmp_path: Path) -> None:
+def test_a_metric_without_a_response_has_no_differences(tmp_path: Path) -> None:
     def refusing(form: Form) -> httpx.Response:
         if form["query"].startswith(f"count_over_time({REQUESTS}"):
             return httpx.Response(403, json={"status": "error", "error": "no"})
@@ -105,12 +105,12 @@ def test_a_metric_that_is_not_answered_says_nothing_about_its_hours(tmp_path: Pa
     assert list(found.unanswered) == [REQUESTS]
 
 
-def test_an_hour_without_a_good_answer_is_not_compared(tmp_path: Path) -> None:
+def test_an_hour_without_a_successful_attempt_is_not_compared(tmp_path: Path) -> None:
     entries = landed(tmp_path, lambda form: httpx.Response(500, text="down"))
     assert recheck(CLUSTER, WINDOW, entries, counting().client()).differences == ()
 
 
-def test_counting_again_lands_nothing(tmp_path: Path) -> None:
+def test_a_recheck_lands_nothing(tmp_path: Path) -> None:
     entries = landed(tmp_path)
     before = FolderStore(tmp_path / "landing").list("")
     recheck(CLUSTER, WINDOW, entries, counting().client())

@@ -1,7 +1,6 @@
-"""The order and the labels of the series of an attempt, as they are written.
+"""Order and labels of the series of an attempt in the derived file.
 
-Put here: the file of series.
-Not here: the runs of a pull (`test_thanos_pull`).
+Put here: the file of series. Not here: the runs of a pull (`test_thanos_pull`).
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ def pod(metric: str, number: int) -> dict[str, str]:
 PARTS = [
     runs({"__name__": "up", "job": "b"}, {"__name__": "up", "job": "a"}),
     runs(pod("phase", 2), pod("info", 3), pod("phase", 1)),
-    runs(pod("phase", 3), pod("phase", 1)),  # a question that was split
+    runs(pod("phase", 3), pod("phase", 1)),  # the parts of a split query
     runs(pod("kube_pod_labels", 1) | {"label_app": "x", "label_no": "y"}),
 ]
 ORDER = ["info p3", "kube_pod_labels p1", "phase p1", "phase p2", "phase p3", "up", "up"]
 
 
-def test_series_are_written_once_in_the_order_of_metric_and_pod(tmp_path: Path) -> None:
+def test_series_are_written_once_ordered_by_metric_and_pod(tmp_path: Path) -> None:
     window = Interval(TEN, TEN + HOUR)
     draft = AttemptDraft(
         *("c1", Source.THANOS, TEN + HOUR, TEN + HOUR, window, "1", Sampling(300, 30)),

@@ -1,6 +1,6 @@
-"""Smaller questions are disjoint, and together they are the whole.
+"""Parts of a split query are disjoint, and together they equal the whole query.
 
-Put here: how questions are made smaller, before and after a limit bites.
+Put here: splitting of queries, before and after a limit is exceeded.
 Not here: recognising a limit (`test_thanos_answer`).
 """
 
@@ -37,7 +37,7 @@ def test_then_metrics_are_halved() -> None:
     assert [piece.ask.metrics for piece in smaller(query(1))] == [("a",), ("b", "c")]
 
 
-def test_then_pods_are_told_apart_by_their_uid_and_what_has_none_is_kept() -> None:
+def test_pods_are_split_by_uid_and_series_without_one_are_kept() -> None:
     pieces = smaller(query(1, ("a",)))
     assert [piece.matcher for piece in pieces] == [
         'uid=~"[01234567].*"',
@@ -46,33 +46,33 @@ def test_then_pods_are_told_apart_by_their_uid_and_what_has_none_is_kept() -> No
     ]
 
 
-def test_the_smallest_pieces_cannot_be_made_smaller() -> None:
+def test_the_smallest_parts_cannot_be_split() -> None:
     pieces = smallest(query(1, ("a",)))
     assert len(pieces) == 17
     assert all(smaller(piece) == [] for piece in pieces)
 
 
-def test_every_series_falls_into_exactly_one_piece() -> None:
+def test_every_series_is_in_exactly_one_part() -> None:
     pieces = smallest(query(1, ("a",)))
     for uid in ("0f3c", "f000", "8b1d", "", "mirror-static", "A000", "-x"):
         assert sum(_matches(piece.matcher, uid) for piece in pieces) == 1, uid
 
 
 def _matches(matcher: str, uid: str) -> bool:
-    """As Prometheus matches: anchored, and an absent label is the empty text."""
+    """Whether a matcher selects the UID as in Prometheus: anchored, an absent label is empty."""
     name, wanted, pattern = re.fullmatch(r'(uid)(=~|!~)"(.*)"', matcher).groups()  # type: ignore[union-attr]
     assert name == "uid"
     return bool(re.fullmatch(pattern, uid)) == (wanted == "=~")
 
 
-def test_every_hour_and_metric_falls_into_exactly_one_piece() -> None:
+def test_every_hour_and_metric_is_in_exactly_one_part() -> None:
     pieces = [piece for piece in smallest(query(5)) if piece.uid_digits == "0"]
     found = [(hour, piece.ask.metrics[0]) for piece in pieces for hour in piece.window.hours()]
     expected = [(MIDNIGHT + timedelta(hours=n), metric) for n in range(5) for metric in "abc"]
     assert sorted(found) == sorted(expected)
 
 
-def test_functions_are_halved_by_metric_first_and_then_by_whole_hours() -> None:
+def test_functions_are_split_by_metric_first_and_then_by_whole_hours() -> None:
     selectors = tuple((metric, f"{metric}{{}}") for metric in "abc")
     whole = FunctionQuery("avg_over_time", selectors, query(3).window)
     one, others = whole.halves()
@@ -88,8 +88,8 @@ def test_functions_are_halved_by_metric_first_and_then_by_whole_hours() -> None:
     assert {piece.hours for piece in smallest} == {1}
 
 
-def test_what_is_left_of_a_union_names_its_metric_as_the_union_did() -> None:
-    """Of another function the same series may come in a larger piece, with the name as a label."""
+def test_the_last_part_of_a_union_names_its_metric_like_the_union() -> None:
+    """A larger part of another function has the same series with the name as a label."""
     window = query(1).window
     piece = FunctionQuery("max_over_time", (("a", "a{}"), ("b", "b{}")), window).halves()[0]
     called = "max_over_time(a{}[1h] offset 1ms)"
@@ -97,11 +97,11 @@ def test_what_is_left_of_a_union_names_its_metric_as_the_union_did() -> None:
     assert FunctionQuery("max_over_time", (("a", "a{}"),), window).query == called
 
 
-def test_a_question_is_asked_whole_until_its_size_is_known() -> None:
+def test_a_query_is_whole_until_its_size_is_known() -> None:
     assert Sizes().split(query(24)) == [query(24)]
 
 
-def test_a_question_that_would_come_near_a_limit_is_asked_in_pieces() -> None:
+def test_a_query_near_a_limit_is_split_in_advance() -> None:
     sizes = Sizes()
     sizes.learn(query(1), ANSWER_BYTES_LIMIT // 10, 100)
     assert [piece.hours for piece in sizes.split(query(24))] == [6, 6, 6, 6]
@@ -110,7 +110,7 @@ def test_a_question_that_would_come_near_a_limit_is_asked_in_pieces() -> None:
     assert [piece.hours for piece in sizes.split(query(4))] == [1, 1, 1, 1]
 
 
-def test_part_of_a_question_teaches_nothing_about_the_whole() -> None:
+def test_the_size_of_a_part_does_not_change_the_known_size_of_the_whole() -> None:
     sizes = Sizes()
     for piece in smaller(query(1, ("a",))):
         sizes.learn(piece, ANSWER_BYTES_LIMIT, SAMPLES_LIMIT)

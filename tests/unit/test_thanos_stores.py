@@ -1,7 +1,8 @@
-"""A store that is gone without a word: a querier that names fewer stores than it did is doubted.
+"""A store that disappears silently: responses of a querier with fewer stores than before are
+degraded.
 
-Put here: what becomes of an hour that fewer stores answered, and for how long.
-Not here: what a real querier says (`tests/servers/test_pull_from_thanos.py`).
+Put here: the outcome of an hour with fewer stores, and its duration.
+Not here: responses of a real querier (`tests/servers/test_pull_from_thanos.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ WHOLE = (Outcome.OK, "")
 GONE = (Outcome.DEGRADED, "a store is gone: 1 answer, 2 did at 2026-10-01T12:00:00Z")
 
 
-def test_fewer_stores_than_some_days_ago_are_doubted_and_asked_again(tmp_path: Path) -> None:
+def test_fewer_stores_than_some_days_ago_degrade_the_hour(tmp_path: Path) -> None:
     assert told(ask(tmp_path, 2)) == WHOLE
     fewer = ask(tmp_path, 1, HOUR)
     assert told(fewer) == GONE
@@ -55,29 +56,29 @@ def test_fewer_stores_than_some_days_ago_are_doubted_and_asked_again(tmp_path: P
     assert told(ask(tmp_path, 2, 2 * HOUR)) == WHOLE
 
 
-def test_doubted_askings_do_not_make_the_doubt_forgotten(tmp_path: Path) -> None:
+def test_degraded_attempts_do_not_lower_the_expected_number_of_stores(tmp_path: Path) -> None:
     ask(tmp_path, 2)
     hours = int(STORES_REMEMBERED / HOUR)
     found = [told(ask(tmp_path, 1, n * HOUR)) for n in (1, 2, hours - 1, hours)]
     assert found == [GONE] * 4
 
 
-def test_a_store_that_was_taken_away_for_good_is_missed_for_three_days(tmp_path: Path) -> None:
+def test_a_permanently_removed_store_is_expected_for_three_days(tmp_path: Path) -> None:
     ask(tmp_path, 2)
     ask(tmp_path, 1, timedelta(days=2))
     assert told(ask(tmp_path, 1, timedelta(days=3, seconds=1))) == WHOLE
 
 
-def test_more_stores_than_ever_are_no_doubt(tmp_path: Path) -> None:
+def test_more_stores_than_before_are_ok(tmp_path: Path) -> None:
     assert [told(ask(tmp_path, n, n * HOUR)) for n in (1, 2, 3)] == [WHOLE] * 3
 
 
-def test_a_server_that_names_no_stores_is_not_compared(tmp_path: Path) -> None:
-    """A proxy in between, or a plain Prometheus."""
+def test_a_server_without_a_list_of_stores_is_not_compared(tmp_path: Path) -> None:
+    """Such as a proxy in between, or a plain Prometheus."""
     assert [told(ask(tmp_path, n, n * HOUR)) for n in (2, 0)] == [WHOLE] * 2
 
 
-def test_who_has_never_asked_before_misses_nothing(tmp_path: Path) -> None:
+def test_a_first_attempt_has_no_expected_stores(tmp_path: Path) -> None:
     ask(tmp_path, 2)
     assert told(ask(tmp_path, 1, HOUR, cluster="elsewhere")) == WHOLE
 
@@ -91,7 +92,7 @@ OWN, OTHER, ALL = {"clusterID": "c1"}, {"clusterID": "c2"}, {"receive": "true"}
         ([OWN], 'clusterID="c1"', True),
         ([OTHER], 'clusterID="c1"', False),
         ([OTHER, OWN], 'clusterID="c1"', True),
-        ([ALL], 'clusterID="c1"', True),  # receivers have everybody's series
+        ([ALL], 'clusterID="c1"', True),  # receivers have series of all clusters
         ([], 'clusterID="c1"', True),
         ([{}], 'clusterID="c1"', True),
         ([OTHER, {"@thanos_compatibility_store_type": "store"}], 'clusterID="c1"', False),
@@ -101,7 +102,7 @@ OWN, OTHER, ALL = {"clusterID": "c1"}, {"clusterID": "c2"}, {"receive": "true"}
         ([OWN | {"prometheus": "other"}], 'clusterID="c1",prometheus="k8s"', False),
     ],
 )
-def test_a_store_of_another_cluster_is_no_business_of_this_one(
+def test_a_failing_store_of_another_cluster_is_ignored(
     label_sets: list[dict[str, str]], matcher: str, counts: bool
 ) -> None:
     one = {"name": "10.0.0.1:10901", "lastError": "refused", "labelSets": label_sets}
@@ -113,12 +114,12 @@ def test_a_store_of_another_cluster_is_no_business_of_this_one(
     assert seen.reason == said
 
 
-def test_what_is_no_list_of_stores_says_nothing() -> None:
+def test_an_invalid_list_of_stores_is_ignored() -> None:
     for body in (b"<html>", b"{}", b'{"data":[]}', b'{"data":{"sidecar":{}}}'):
         assert read_stores(body, "") is None
 
 
-def test_the_same_askings_in_the_same_order_say_the_same(tmp_path: Path) -> None:
+def test_the_same_attempts_in_the_same_order_have_the_same_ids(tmp_path: Path) -> None:
     first, second = (
         [ask(tmp_path, n, n * HOUR, cluster=name).attempt_id for n in (3, 2, 1)]
         for name in ("one", "other")

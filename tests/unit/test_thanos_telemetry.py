@@ -1,7 +1,6 @@
-"""Hourly telemetry: which replica speaks, what has no number, and the questions themselves.
+"""Hourly telemetry: the selected replica, missing values, and the queries themselves.
 
-Put here: rows of device-hours by pencil.
-Not here: asking (`test_thanos_pull`).
+Put here: rows of device-hours calculated by hand. Not here: pulls (`test_thanos_pull`).
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def test_three_functions_become_one_row() -> None:
     assert found(*answers) == [(118, 41.5, 97.0)]
 
 
-def test_of_replicas_the_one_with_most_samples_speaks_and_the_maximum_is_of_all() -> None:
+def test_the_replica_with_most_samples_counts_and_the_maximum_is_of_all() -> None:
     left, right = GPU | {"replica": "0"}, GPU | {"replica": "1"}
     assert found(
         (AVG, series(left, "10")),
@@ -79,7 +78,7 @@ Said = dict[tuple[str, str, int, str], str]  # card, replica, hour, function
 
 
 def by_hand(said: Said, card: str, hour: int) -> tuple[int, float | None, float | None]:
-    """One card's hour: the fullest replica speaks, and the maximum is of all."""
+    """One card's hour: the values of the replica with most samples, and the maximum of all."""
     there = sorted({replica for c, replica, h, _ in said if (c, h) == (card, hour)})
     numbers = {
         (replica, function): float(said.get((card, replica, hour, function), "nan"))
@@ -134,16 +133,16 @@ def test_any_mixture_of_replicas_and_hours_is_merged_as_by_hand(
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
-def test_what_is_no_number_is_nothing_and_not_zero(value: str) -> None:
+def test_a_value_that_is_no_number_is_missing_and_not_zero(value: str) -> None:
     assert found((AVG, series(GPU, value)), (COUNT, series(GPU, "3"))) == [(3, None, None)]
 
 
-def test_a_value_that_is_no_text_of_a_number_is_refused() -> None:
+def test_a_value_with_an_invalid_text_is_refused() -> None:
     with pytest.raises(MalformedSeries):
         found((AVG, series(GPU, "many")))
 
 
-def test_a_union_gives_each_metric_its_name_back() -> None:
+def test_each_metric_of_a_union_has_its_name() -> None:
     both = [
         series(GPU | {"gpu_ledger_metric": "util"}, "1"),
         series(GPU | {"gpu_ledger_metric": "power"}, "2"),
@@ -156,14 +155,14 @@ def test_a_union_gives_each_metric_its_name_back() -> None:
     assert all(row.series.labels == GPU for row in rows)
 
 
-def test_a_series_has_one_name_whether_it_was_asked_alone_or_in_a_union() -> None:
+def test_a_series_has_one_name_alone_or_in_a_union() -> None:
     alone = device_hours([function_response("util:avg_over_time", [series(GPU, "1")])], [], WINDOW)
     labelled = series(GPU | {"gpu_ledger_metric": "util"}, "1")
     union = device_hours([function_response("*:avg_over_time", [labelled])], [], WINDOW)
     assert list(alone) == list(union)
 
 
-def test_the_questions_mean_whole_hours_on_every_server() -> None:
+def test_the_queries_are_whole_hours_on_every_server() -> None:
     assert telemetry_query(AVG, {"a": "a{}"}) == "avg_over_time(a{}[1h] offset 1ms)"
     assert telemetry_query(MAX, {"a": "a{}", "b": "b{}"}) == (
         'label_replace(max_over_time(a{}[1h] offset 1ms),"gpu_ledger_metric","a","","")'
@@ -177,7 +176,7 @@ def test_the_questions_mean_whole_hours_on_every_server() -> None:
     )
 
 
-def test_an_ask_is_named_by_its_metric_or_as_a_union() -> None:
+def test_a_query_is_named_by_its_metric_or_as_a_union() -> None:
     assert query_name(AVG, ["a"]) == "a:avg_over_time"
     assert query_name(AVG, ["a", "b"]) == "*:avg_over_time"
 
@@ -207,15 +206,15 @@ FIRST, SECOND = ({"gpu_id": "0", "gpu_partition_id": text} for text in "01")
         # A percentage under the name of a ratio, and "not supported".
         ("DCGM_FI_DEV_GPU_UTIL_RATIO", CARD, "37", ("", 37)),
         ("gpu_gfx_activity", FIRST, "65535", ("", 65535)),
-        # What these devices cannot measure, which old exporters write as 0.
+        # Values that these devices cannot measure, which old exporters write as 0.
         ("DCGM_FI_DEV_GPU_UTIL", INSTANCE, "0", ("", 0)),
         ("DCGM_FI_DEV_GPU_UTIL_RATIO", INSTANCE, "0", ("", 0)),
         ("gpu_gfx_activity", SECOND, "0", ("", 0)),
         ("gpu_package_power", SECOND, "0", ("", 0)),
-        # What they can.
+        # Values that they can measure.
         ("gpu_gfx_activity", FIRST, "0", ("card_use", 0)),
         ("gpu_used_vram", SECOND, "512", ("memory_used", 512)),
-        # Our own exporter for AMD.
+        # The AMD exporter of this project.
         ("amd_gpu_utilization_percent", OWN, "37", ("card_use", 0.37)),
         ("amd_gpu_memory_activity_percent", OWN, "37", ("memory_traffic", 0.37)),
         ("amd_gpu_memory_used_bytes", OWN, "21474836480", ("memory_used", 20480)),
@@ -223,12 +222,12 @@ FIRST, SECOND = ({"gpu_id": "0", "gpu_partition_id": text} for text in "01")
         ("amd_gpu_temperature_celsius", OWN, "61", ("temperature", 61)),
         ("gpu_junction_temperature", FIRST, "61", ("temperature", 61)),
         ("DCGM_FI_DEV_GPU_TEMP_CELSIUS", CARD, "61", ("temperature", 61)),
-        # A field that no fact reads, and a name that nobody knows.
+        # A field that no fact uses, and an unknown name.
         ("DCGM_FI_DEV_SM_CLOCK_HERTZ", CARD, "1410000000", ("", 1410000000)),
         ("DCGM_FI_DEV_GPU_UTIL_PERMILLE", CARD, "370", ("", 370)),
     ],
 )
-def test_a_reading_has_one_name_and_unit_whatever_the_exporter_writes(
+def test_a_reading_has_one_name_and_unit_for_every_exporter(
     metric: str, labels: dict[str, str], value: str, expected: tuple[str, float]
 ) -> None:
     asked = [FunctionResponse(metric, function, [series(labels, value)]) for function in (AVG, MAX)]
@@ -241,7 +240,7 @@ def test_a_reading_has_one_name_and_unit_whatever_the_exporter_writes(
 
 
 def test_dcgm_renamed_23_fields_and_changed_the_unit_of_11() -> None:
-    """The release's own numbers, of the default set: 22 fields and the driver's label."""
+    """The numbers of the release notes, for the default set: 22 fields and the driver's label."""
     entries = {entry.metric: entry for entry in TELEMETRY_ENTRIES}
     off_by_default = {"SM_UTIL", "SM_OCCUPANCY", "FP64_UTIL", "FP32_UTIL", "FP16_UTIL"}
     renamed = [

@@ -1,7 +1,8 @@
-"""Telemetry asked in unions, and of a server without them one by one: the same rows.
+"""Telemetry queried in unions, and one by one from a server without unions, gives the same rows.
 
-Put here: both ways of asking, against the simulated fleet.
-Not here: the union as a language (`test_promql_unions`), or forms of requests (`test_thanos_pull`).
+Put here: both kinds of queries, on the simulated fleet.
+Not here: unions in the query language (`test_promql_unions`), or formats of requests
+(`test_thanos_pull`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class WithoutUnions(ThanosClient):
 
 
 class Limited(ThanosClient):
-    """Refuses the counts as too large, down to one metric of one hour: of one function only."""
+    """A server that refuses the counts of more than one metric and hour as too large."""
 
     def post(self, path: str, form: Mapping[str, str]) -> Reply:
         query = form.get("query", "")
@@ -54,7 +55,7 @@ class Limited(ThanosClient):
 
 
 class Sparing(ThanosClient):
-    """Answers nothing about one metric: it would be too much, however small the question."""
+    """A server that refuses every query of one metric as too large."""
 
     def post(self, path: str, form: Mapping[str, str]) -> Reply:
         if f"{TELEMETRY_ENTRIES[0].metric}{{" not in form.get("query", ""):
@@ -64,7 +65,7 @@ class Sparing(ThanosClient):
 
 
 class Narrow(ThanosClient):
-    """Takes no large answer: a union of ten metrics of four cards is one."""
+    """A server that refuses a union of ten metrics of four cards as too large."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, answer_bytes_limit=NARROW_BYTES)
@@ -93,7 +94,7 @@ def pulled(running: Running, home: Path, client: type[ThanosClient]) -> tuple[At
 def telemetry(
     running: Running, home: Path, client: type[ThanosClient], failed_count: int = 0
 ) -> tuple[Attempt, Any]:
-    """What was asked, and the rows that came of it, in an order that is always the same."""
+    """The queries, and the resulting rows in a fixed order."""
     attempt, landing = pulled(running, home, client)
     assert attempt.draft.facts["telemetry_asks_failed"] == failed_count
     rows = rows_landed(landing, home / "runs", CLUSTER_ID, "telemetry")
@@ -107,7 +108,7 @@ def asked_for(attempt: Attempt) -> set[str]:
     return {a.ask.split(":")[0] for a in attempt.answers if a.ask.endswith("_over_time")}
 
 
-def test_in_unions_and_one_by_one_and_in_pieces_the_same_is_counted(
+def test_unions_single_queries_and_parts_give_the_same_rows(
     running: Running, tmp_path: Path
 ) -> None:
     attempt, rows = telemetry(running, tmp_path / "unions", ThanosClient)
@@ -135,22 +136,20 @@ def test_in_unions_and_one_by_one_and_in_pieces_the_same_is_counted(
     assert alone == in_pieces == rows
 
 
-def test_a_limit_on_one_function_loses_nothing_of_the_others(
+def test_a_limit_on_one_function_does_not_affect_the_others(
     running: Running, tmp_path: Path
 ) -> None:
-    """Counts metric by metric beside averages in unions: of the same series all the same."""
+    """Counts metric by metric and averages in unions belong to the same series."""
     _, rows = telemetry(running, tmp_path / "unions", ThanosClient)
     _, limited = telemetry(running, tmp_path / "limited", Limited)
     assert limited == rows
     assert all(row["average_value"] is not None for row in rows)
 
 
-def test_one_metric_that_is_too_much_is_no_sign_of_a_server_without_unions(
-    running: Running, tmp_path: Path
-) -> None:
+def test_one_refused_metric_does_not_disable_unions(running: Running, tmp_path: Path) -> None:
     too_much = TELEMETRY_ENTRIES[0].metric
     _, rows = telemetry(running, tmp_path / "unions", ThanosClient)
-    refused = len(FUNCTIONS) * HOURS  # each hour of it by itself
+    refused = len(FUNCTIONS) * HOURS  # each hour separately
     attempt, spared = telemetry(running, tmp_path / "spared", Sparing, failed_count=refused)
     assert asked_for(attempt) == {UNION}
     assert spared == [row for row in rows if row["metric"] != too_much]

@@ -1,7 +1,7 @@
-"""`gpu-ledger up --prepare-only`: what Dagster's processes need, for whoever starts them.
+"""`gpu-ledger up --prepare-only`: the requirements of Dagster's processes, for another launcher.
 
 Put here: the files, the pool, the environment that is printed.
-Not here: starting them (`servers/test_up`).
+Not here: starting the processes (`servers/test_up`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MORE = ("EVENT_BATCH_SIZE", "GRPC_TIMEOUT_SECONDS", "SENSOR_GRPC_TIMEOUT_SECONDS
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.delenv(POSTGRES_VARIABLE, raising=False)
     for name in (*NAMES, *(f"DAGSTER_{name}" for name in MORE)):
-        monkeypatch.setenv(name, "")  # what the command sets is taken back afterwards
+        monkeypatch.setenv(name, "")  # so that monkeypatch restores the value after the test
     home = Home.create(tmp_path / "a home")
     prepare_models(home.path)
     return home
 
 
-def test_what_it_prints_is_the_environment_of_a_dagster_with_its_pool_and_launcher(
+def test_it_prints_the_environment_of_dagster_with_pool_and_launcher(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = CliRunner().invoke(up, ["--prepare-only", "--home", str(home.path)])
@@ -75,10 +75,10 @@ def test_a_secret_is_named_and_not_printed(home: Home, monkeypatch: pytest.Monke
 SECRET = "canary-7fQ"
 
 
-def test_a_database_that_accepts_no_connection_is_an_error_without_its_password(
+def test_an_unreachable_database_is_an_error_without_its_password(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as bound:  # and does not listen
+    with socket.socket() as bound:  # without listening
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         url = f"postgresql://ledger:{SECRET}@127.0.0.1:{port}/dagster"
@@ -100,14 +100,14 @@ def test_a_database_that_accepts_no_connection_is_an_error_without_its_password(
         (f"postgresql://u:{SECRET}@/d?host=/no/such/folder", "no connection: connection to server"),
     ],
 )
-def test_a_url_of_no_database_is_an_error_without_its_password(url: str, seen: str) -> None:
+def test_an_invalid_database_url_is_an_error_without_its_password(url: str, seen: str) -> None:
     with pytest.raises(DatabaseUnreachable) as raised:
         require_database(url)
     assert raised.value.seen.startswith(seen)
     assert SECRET not in raised.value.message()
 
 
-def test_a_file_of_the_url_that_cannot_be_read_is_named(home: Home, tmp_path: Path) -> None:
+def test_an_unreadable_file_of_the_url_is_named(home: Home, tmp_path: Path) -> None:
     (tmp_path / "latin-1").write_bytes(b"postgresql://\xe9")
     for name in ("missing", "latin-1"):
         path = tmp_path / name

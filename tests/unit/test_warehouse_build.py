@@ -1,4 +1,4 @@
-"""A period is built from evidence on disk and decisions, and switched in whole."""
+"""A period is built from landed evidence and decisions, and replaces the old rows as a whole."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def counted(home: Home) -> BuildResult:
     )
     write(home, cluster)
     decisions = decided(clusters_table(cluster), RATE)
-    # Another period is closed: that is no reason to refuse this one.
+    # Another period is closed, which does not prevent a build of this one.
     return build_period(home, PERIOD, decisions, closed_periods=frozenset({"2026-09"}))
 
 
@@ -55,7 +55,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
 
 
 @pytest.mark.engines
-def test_replayed_statements_build_what_dbt_builds(
+def test_replayed_statements_build_the_tables_of_dbt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     through_dbt = counted(Home.create(tmp_path / "dbt"))
@@ -106,10 +106,10 @@ def test_the_node_hour_is_the_maximum_at_an_instant(built: tuple[Home, BuildResu
     ) == [(0, 8, 1, 3500), (1, 8, 3, 1400 + 2 * 400 + 1200)]
 
 
-def test_nothing_is_counted_beyond_the_last_hour_that_was_asked(
+def test_nothing_is_counted_beyond_the_last_pulled_hour(
     built: tuple[Home, BuildResult],
 ) -> None:
-    """`alive` goes on, and what it will cost is known to nobody: two hours were asked."""
+    """Two hours were pulled, so the further cost of the running pod `alive` is unknown."""
     home, _ = built
     assert query(
         home,
@@ -150,7 +150,7 @@ def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
 
 @pytest.mark.engines
 def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: Path) -> None:
-    """Whoever runs dbt on such a file, by whatever way: it is dbt itself that does not begin."""
+    """Also if dbt itself is run on such a file: the run ends before its first model."""
     home = Home.create(tmp_path)
     home.build.mkdir()
     working = home.build / WORKING_NAME
@@ -198,12 +198,12 @@ def create_raw_decisions_of(
     create_table(connection, "closed_periods", closed)
 
 
-def test_what_is_decided_for_later_is_no_part_of_a_period(
+def test_later_decisions_do_not_change_the_facts_of_a_period(
     built: tuple[Home, BuildResult],
 ) -> None:
-    """A price ends next year, another begins, a namespace goes to the provider: the same facts.
+    """A price ends next year, another begins, a namespace becomes the provider's: the same facts.
 
-    They are those that a close seals the decisions of, so they can be counted again from these.
+    A close seals only the decisions of its period, so they must suffice to count it again.
     """
     home, result = built
     later = RATE_ENDS + ",A100-40GB,whole,EUR,9.90,2027-03-01,,|,\n".replace("|", SIGNED)
@@ -232,10 +232,10 @@ def test_a_home_without_evidence_has_empty_facts(tmp_path: Path) -> None:
     assert result.row_counts["dim_hours"] == 744
 
 
-def test_what_a_contract_calls_not_null_is_not_null_in_the_build(
+def test_not_null_columns_of_contracts_are_not_null_in_the_build(
     built: tuple[Home, BuildResult],
 ) -> None:
-    """Tables are made by a materialization of our own: it makes them as the contract says."""
+    """A materialization of this project creates the tables, so it must apply the contract."""
     promised = {
         (model["name"], column["name"])
         for path in (dbt_project_dir() / "models" / "marts").glob("*.yml")

@@ -1,4 +1,6 @@
-"""One place opens DuckDB: in UTC, within bounds, patient with a lock, closed to files if asked."""
+"""One module opens DuckDB: in UTC, with limits, waiting for locks, optionally without
+file access.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from warehouse.connection import (
 from warehouse.store import StoreUnusable
 
 
-def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
+def test_every_connection_is_in_utc_and_has_limits(tmp_path: Path) -> None:
     assert MEMORY_LIMIT == "620MB"
     with connected(tmp_path / "a.duckdb") as connection:
         row = connection.execute(
@@ -36,7 +38,7 @@ def test_every_connection_is_in_utc_and_bounded(tmp_path: Path) -> None:
     assert row[2] <= THREAD_LIMIT
 
 
-def test_an_hour_is_an_hour_whatever_the_machine_says(
+def test_hours_do_not_depend_on_the_time_zone_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", "Asia/Kolkata")
@@ -55,7 +57,7 @@ sys.stdin.read()
 """
 
 
-def test_a_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
+def test_a_connection_waits_for_a_lock_and_then_names_it(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
@@ -71,7 +73,7 @@ def test_a_lock_is_waited_for_and_then_named(tmp_path: Path) -> None:
     connect(path, wait_seconds=10).close()
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
     path.write_bytes(b"not a database" * 1000)
     with pytest.raises(WarehouseUnreadable):
@@ -93,7 +95,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("sql", OUTSIDE)
-def test_sql_from_outside_reaches_no_file(tmp_path: Path, sql: str) -> None:
+def test_sql_of_users_reaches_no_file(tmp_path: Path, sql: str) -> None:
     import duckdb
 
     secret = tmp_path / "secret.csv"
@@ -106,7 +108,7 @@ def test_sql_from_outside_reaches_no_file(tmp_path: Path, sql: str) -> None:
     connection.close()
 
 
-def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_transaction_changes_nothing(tmp_path: Path) -> None:
     with connected(tmp_path / "a.duckdb") as connection:
         connection.execute("create table t (n bigint)")
         with pytest.raises(RuntimeError):
@@ -139,8 +141,8 @@ except StoreUnusable as refused:
 
 
 @pytest.mark.deep
-def test_a_warehouse_without_room_names_its_file_and_the_remedy(tmp_path: Path) -> None:
-    """A limit on the size of a file is refused by the operating system as a full disk is."""
+def test_a_full_warehouse_names_its_file_and_the_remedy(tmp_path: Path) -> None:
+    """The operating system refuses a file above its limit like one on a full disk."""
     path = tmp_path / "warehouse.duckdb"
     command = [sys.executable, "-c", WRITE_MORE_THAN_FITS, str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -148,7 +150,7 @@ def test_a_warehouse_without_room_names_its_file_and_the_remedy(tmp_path: Path) 
     assert "File too large" in ran.stdout
 
 
-def test_a_failure_of_a_full_disk_is_told_from_others(tmp_path: Path) -> None:
+def test_a_failure_of_a_full_disk_is_distinguished_from_others(tmp_path: Path) -> None:
     said = "TransactionContext Error: Failed to commit: Could not write file"
     for full in ("No space left on device", "File too large", "Disk quota exceeded"):
         with pytest.raises(StoreUnusable) as raised, connected(tmp_path / "w.duckdb"):

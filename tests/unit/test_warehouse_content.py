@@ -1,4 +1,7 @@
-"""The hash of a table's rows. Not here: who compares hashes (`warehouse.switched`, `quality`)."""
+"""The hash of a table's rows.
+
+Not here: comparison of hashes (`warehouse.switched`, `quality`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A writer that dies, and a log that is lost: noticed by what is written down outside."""
+"""A writer that dies, and a lost log, are noticed by a note outside the warehouse."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def build(tmp_path: Path, home: Home) -> Path:
-    """A finished build of a thousand rows, noted as switched in."""
+    """A finished build of a thousand rows, with the note of its switch."""
     path = tmp_path / "build.duckdb"
     with connected(path) as connection:
         connection.execute("create schema marts")
@@ -70,18 +70,18 @@ def build(tmp_path: Path, home: Home) -> Path:
 
 
 def die(home: Home, build: Path, when: str) -> Path:
-    """A process switches in and is gone at once; where its log is."""
+    """Switch in a process that dies at this point; the path of its log."""
     command = [sys.executable, "-c", DIES, str(home.path), str(build), when]
     assert subprocess.run(command, check=False).returncode == 9
     return home.warehouse_path.with_name(home.warehouse_path.name + ".wal")
 
 
-def test_a_writer_that_dies_after_its_commit_has_switched_in(home: Home, build: Path) -> None:
+def test_a_writer_that_dies_after_its_commit_has_switched(home: Home, build: Path) -> None:
     assert die(home, build, "after").is_file()
     require_intact(home, PERIOD.name, deep=True)
 
 
-def test_a_log_that_is_deleted_or_not_copied_is_repaired(home: Home, build: Path) -> None:
+def test_a_deleted_or_missing_log_is_repaired(home: Home, build: Path) -> None:
     die(home, build, "after").unlink()
     with pytest.raises(WarehouseLost):
         require_intact(home, PERIOD.name)
@@ -89,7 +89,7 @@ def test_a_log_that_is_deleted_or_not_copied_is_repaired(home: Home, build: Path
     require_intact(home, PERIOD.name, deep=True)
 
 
-def test_a_log_that_is_cut_is_noticed_and_repaired(home: Home, build: Path) -> None:
+def test_a_truncated_log_is_noticed_and_repaired(home: Home, build: Path) -> None:
     log = die(home, build, "after")
     log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
     with pytest.raises(WarehouseLost):

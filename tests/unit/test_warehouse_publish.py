@@ -1,4 +1,4 @@
-"""Readers have a copy of their own: described, versioned, and the same integers in Parquet."""
+"""Readers have their own copy: described, versioned, and with the same integers in Parquet."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
     home = Home.create(tmp_path_factory.mktemp("home"))
     cluster = Cluster(pods=[Pod("p", 100, 5000)])
     write(home, cluster)
-    # 9,007,199,254,740,993 nanos an hour: one more than a float of 64 bits can hold exactly.
+    # 9,007,199,254,740,993 nanos an hour: one more than the exact integers of a 64-bit float.
     rate = table("rates", ",A100-40GB,whole,EUR,9007199.254740993,2026-01-01,,|,")
     decisions = decided(clusters_table(cluster), rate)
     return home, build_period(home, PERIOD, decisions, closed_periods=frozenset())
 
 
-def test_every_table_and_column_says_what_it_is(built: tuple[Home, BuildResult]) -> None:
+def test_every_table_and_column_has_a_description(built: tuple[Home, BuildResult]) -> None:
     home, _ = built
     published = publish(home, ABOUT)
     with connected(published.path, read_only=True) as connection:
@@ -75,7 +75,7 @@ def test_readable_views_have_hours_and_currency_units_with_cluster_names(
     with writing(home) as connection:
         create_tables(connection)
     path = publish(home, ABOUT).path
-    # Attached under another name, as an analyst may do it.
+    # Attached under another name, as an analyst may do.
     with connected(":memory:") as connection:
         connection.execute(f"attach '{path}' as copy (read_only)")
         [row] = connection.execute(
@@ -102,7 +102,7 @@ def test_readable_views_have_hours_and_currency_units_with_cluster_names(
     assert undescribed == []
 
 
-def test_about_says_how_far_the_data_goes(built: tuple[Home, BuildResult]) -> None:
+def test_about_shows_the_last_time_of_the_data(built: tuple[Home, BuildResult]) -> None:
     home, _ = built
     published = publish(home, replace(ABOUT, code_version="it's 0.2"))
     with connected(published.latest_path, read_only=True) as connection:
@@ -115,12 +115,12 @@ def test_about_says_how_far_the_data_goes(built: tuple[Home, BuildResult]) -> No
 def test_a_reader_of_an_older_duckdb_can_open_it(built: tuple[Home, BuildResult]) -> None:
     home, _ = built
     header = publish(home, ABOUT).path.read_bytes()[:20]
-    # Bytes 8 to 12 are the magic word, what follows is the storage's number: 64 is that of 1.0.
+    # Bytes 8 to 12 are the magic bytes, and the storage version follows: 64 is that of 1.0.
     assert header[8:12] == b"DUCK"
     assert int.from_bytes(header[12:20], "little") == 64
 
 
-def test_versions_stay_for_those_who_read_them(built: tuple[Home, BuildResult]) -> None:
+def test_versions_stay_while_they_are_read(built: tuple[Home, BuildResult]) -> None:
     home, _ = built
     first = publish(home, ABOUT)
     with connected(first.path, read_only=True) as reader:
@@ -143,7 +143,7 @@ for _ in sys.stdin:
 def test_another_process_reads_its_copy_while_the_pipeline_writes(
     built: tuple[Home, BuildResult],
 ) -> None:
-    """It opens what is called the latest, and asks while the warehouse is held for writing."""
+    """It opens the latest version and queries it while the warehouse is locked for writing."""
     home, _ = built
     latest = publish(home, ABOUT).latest_path
     command = [sys.executable, "-c", ANALYST, str(latest)]
@@ -175,7 +175,7 @@ def test_parquet_has_the_same_integers_for_another_client(built: tuple[Home, Bui
         assert not kinds & {"double", "float"}, path
 
 
-def test_what_was_switched_in_is_written_down_outside(
+def test_a_switch_is_noted_outside_the_warehouse(
     built: tuple[Home, BuildResult], tmp_path: Path
 ) -> None:
     home, result = built
@@ -203,10 +203,10 @@ def said_of(home: Home, closed: frozenset[str] = frozenset()) -> About:
     return about
 
 
-def test_data_is_complete_until_the_first_hour_that_nobody_brought(
+def test_data_is_complete_up_to_the_first_missing_hour(
     built: tuple[Home, BuildResult],
 ) -> None:
-    """Two hours were landed; the second one fails, and then counts as signed for by a close."""
+    """Two hours were landed; the second one fails, and then a close counts it as accepted."""
     home, result = built
     assert said_of(home).data_complete_to == START + timedelta(hours=2)
     with connected(home.warehouse_path) as connection:
@@ -238,6 +238,6 @@ def test_another_price_is_another_version_of_the_rates(built: tuple[Home, BuildR
     assert said_of(home).rates_version == before
 
 
-def test_a_home_without_facts_has_nothing_to_say(tmp_path: Path) -> None:
+def test_a_home_without_facts_publishes_nothing(tmp_path: Path) -> None:
     home = Home.create(tmp_path / "home")
     assert read_about(home, (), ABOUT.published_at, "0.1.0", "") is None

@@ -1,4 +1,4 @@
-"""What happens to the other periods when a build has other columns than the warehouse."""
+"""Rows of other periods stay valid when a build has other columns than the warehouse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def test_a_period_replaces_itself_and_no_other(home: Home, tmp_path: Path) -> None:
+def test_a_period_replaces_only_itself(home: Home, tmp_path: Path) -> None:
     for seconds in (8, 9):
         columns = f"'n1' as node_name, {seconds} as seconds"
         switch_in(home, build_of(tmp_path, OCTOBER, columns), OCTOBER)
@@ -66,9 +66,7 @@ def test_a_wider_type_keeps_every_value(home: Home, tmp_path: Path) -> None:
     assert [int(row[2]) for row in rows(home)] == [7, 9]
 
 
-def test_a_value_that_fits_no_more_stops_the_switch_and_changes_nothing(
-    home: Home, tmp_path: Path
-) -> None:
+def test_a_value_that_does_not_fit_stops_the_switch(home: Home, tmp_path: Path) -> None:
     path = build_of(tmp_path, OCTOBER, "1 as node_name, 9 as seconds")
     with pytest.raises(duckdb.ConversionException):
         switch_in(home, path, OCTOBER)
@@ -76,7 +74,7 @@ def test_a_value_that_fits_no_more_stops_the_switch_and_changes_nothing(
 
 
 def noted(home: Home, period: BillingPeriod) -> None:
-    """Write down what a period has, as a refresh does after its switch."""
+    """Note the content of a period, as a refresh does after its switch."""
     with connected(home.warehouse_path, read_only=True) as connection:
         counts = row_counts(connection)[period.name]
         note(home, period.name, Switched(period_sha256(connection, period.name), counts))
@@ -85,7 +83,7 @@ def noted(home: Home, period: BillingPeriod) -> None:
 NEW_SHAPE = "'h100' as gpu_class, 9 as seconds, 'n1' as node_name"
 
 
-def test_what_was_counted_is_still_known_when_its_tables_have_another_shape(
+def test_counted_content_is_recognised_after_a_change_of_columns(
     home: Home, tmp_path: Path
 ) -> None:
     noted(home, SEPTEMBER)
@@ -99,7 +97,7 @@ def test_what_was_counted_is_still_known_when_its_tables_have_another_shape(
         require_intact(home, SEPTEMBER.name, deep=True)
 
 
-def test_what_was_edited_before_its_tables_changed_stays_found(home: Home, tmp_path: Path) -> None:
+def test_an_edit_before_a_change_of_columns_is_still_found(home: Home, tmp_path: Path) -> None:
     noted(home, SEPTEMBER)
     with connected(home.warehouse_path) as connection:
         connection.execute("update marts.fct_a set seconds = 8")
@@ -108,9 +106,7 @@ def test_what_was_edited_before_its_tables_changed_stays_found(home: Home, tmp_p
         require_intact(home, SEPTEMBER.name, deep=True)
 
 
-def test_a_table_that_is_new_is_no_part_of_what_was_counted_before(
-    home: Home, tmp_path: Path
-) -> None:
+def test_a_new_table_is_no_part_of_earlier_content(home: Home, tmp_path: Path) -> None:
     noted(home, SEPTEMBER)
     build = build_of(tmp_path, OCTOBER, "'n1' as node_name, 9 as seconds")
     with connected(build) as connection:
@@ -120,7 +116,7 @@ def test_a_table_that_is_new_is_no_part_of_what_was_counted_before(
     assert rows(home) == [("2026-09", "n1", 7), ("2026-10", "n1", 9)]
 
 
-def test_facts_are_there_with_what_belongs_to_them_or_not_at_all(
+def test_facts_and_their_notes_are_switched_together_or_not_at_all(
     home: Home, tmp_path: Path
 ) -> None:
     def dies(connection: duckdb.DuckDBPyConnection) -> None:

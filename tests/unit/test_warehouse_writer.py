@@ -1,4 +1,4 @@
-"""One writer at a time, among processes: who writes, and who copies, waits for it."""
+"""One writer at a time among processes: writers and copies wait for each other."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def begun(script: str, home: Home) -> subprocess.Popen[str]:
-    """Another process, about to write."""
+    """Another process that is about to write."""
     command = [sys.executable, "-c", script, str(home.path)]
     process = subprocess.Popen(command, stdout=PIPE, text=True)
     assert process.stdout is not None
@@ -85,7 +85,7 @@ def begun(script: str, home: Home) -> subprocess.Popen[str]:
 
 
 def wait_for_lock(process: subprocess.Popen[str], home: Home) -> None:
-    """Until the process has the lock's file open, which it locks next."""
+    """Wait until the process has opened the file of the lock, which it locks next."""
     lock = home.warehouse_path.resolve().with_name(".warehouse_in_use")
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not any(link.resolve() == lock for link in Path(f"/proc/{process.pid}/fd").iterdir()):
@@ -100,7 +100,7 @@ def last_word(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("script", [ESTIMATE, MIRROR, CHECK], ids=["estimate", "mirror", "check"])
-def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> None:
+def test_a_writer_waits_for_the_other_writer(home: Home, script: str) -> None:
     with lock_warehouse(home):
         process = begun(script, home)
         wait_for_lock(process, home)
@@ -108,7 +108,7 @@ def test_whoever_writes_waits_for_the_one_writer(home: Home, script: str) -> Non
     assert last_word(process) == "done"
 
 
-def test_copies_made_at_once_are_versions_of_their_own(home: Home) -> None:
+def test_simultaneous_copies_are_separate_versions(home: Home) -> None:
     with lock_warehouse(home):
         processes = [begun(PUBLISH, home) for _ in range(2)]
         for process in processes:
@@ -121,7 +121,7 @@ def test_copies_made_at_once_are_versions_of_their_own(home: Home) -> None:
             assert connection.execute("select count(*) from fct_charges").fetchone() == (1,)
 
 
-def test_the_lock_of_a_writer_that_died_is_nobodys(home: Home) -> None:
+def test_the_lock_of_a_dead_writer_is_free(home: Home) -> None:
     script = (
         HEAD
         + """

@@ -1,7 +1,7 @@
-"""Connections to one server: kept, left, broken off, and servers that speak nonsense.
+"""Connections to one server: kept, closed and broken ones, and invalid responses.
 
-Put here: what goes over a socket, said by a server that says exactly what it is told to.
-Not here: what answers mean (`test_collector_client`, `test_thanos_client`).
+Put here: bytes on a socket, from a server that sends a given script.
+Not here: the meaning of responses (`test_collector_client`, `test_thanos_client`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Parrot:
-    """A server that answers each connection's requests with what it was given, then hangs up.
+    """A server that sends given responses on each connection, and then closes it.
 
-    For None it says nothing, and leaves the connection open: so looks one that somebody on the way
-    has forgotten.
+    For None it sends nothing and leaves the connection open, like one that a device on the way has
+    dropped.
     """
 
     def __init__(self, *connections: tuple[bytes | None, ...]) -> None:
@@ -86,29 +86,29 @@ def test_a_connection_is_used_again() -> None:
         ]
 
 
-def test_a_connection_that_the_server_left_is_not_used_again() -> None:
+def test_a_connection_closed_by_the_server_is_not_used_again() -> None:
     with talking((OK,), (OK,)) as (parrot, wire):
         ask(wire, parrot)
         parrot.hung_up.acquire(timeout=60)
         assert ask(wire, parrot) == b"{}"
 
 
-def test_a_connection_that_nobody_used_for_long_is_not_used_again() -> None:
-    """Somebody on the way may have forgotten it, and tells neither side."""
+def test_a_connection_idle_for_long_is_not_used_again() -> None:
+    """A device on the way may have dropped it without a message to either side."""
     over_the_first = OK.replace(b"{}", b"[]")
     with talking((OK, over_the_first), (OK,), idle_seconds=0.0) as (parrot, wire):
         assert [ask(wire, parrot), ask(wire, parrot)] == [b"{}", b"{}"]
 
 
-def test_a_kept_connection_that_says_nothing_is_given_up_for_a_new_one() -> None:
+def test_a_silent_kept_connection_is_replaced_by_a_new_one() -> None:
     with talking((OK, None), (OK,)) as (parrot, wire):
         ask(wire, parrot)
         assert ask(wire, parrot, seconds=0.2) == b"{}"
         assert len(parrot.heard) == 3
 
 
-def test_of_several_kept_connections_only_one_is_waited_for_in_vain() -> None:
-    """What is between us and the server has forgotten all of them alike."""
+def test_of_several_silent_connections_only_one_is_waited_for() -> None:
+    """A device on the way has dropped all of them."""
     with talking((None,), (None,), (OK,)) as (parrot, wire):
         for _ in range(2):
             wire.give_back(wire._connected(5.0))
@@ -116,7 +116,7 @@ def test_of_several_kept_connections_only_one_is_waited_for_in_vain() -> None:
         assert [bool(heard) for heard in parrot.heard] == [False, True, True]
 
 
-def test_a_new_connection_that_says_nothing_is_waited_for_once() -> None:
+def test_a_silent_new_connection_is_waited_for_once() -> None:
     with talking((OK, None), (None,), (OK,)) as (parrot, wire):
         ask(wire, parrot)
         with pytest.raises(httpx.ReadTimeout):
@@ -124,29 +124,29 @@ def test_a_new_connection_that_says_nothing_is_waited_for_once() -> None:
         assert len(parrot.heard) == 3
 
 
-def test_a_server_that_leaves_while_it_is_asked_again_is_asked_anew() -> None:
-    """It had closed the connection before it could know of the question: nobody answered."""
+def test_a_request_on_a_closing_connection_is_repeated_on_a_new_one() -> None:
+    """The server closed the connection before it received the request."""
     with talking((OK, b""), (OK,)) as (parrot, wire):
         ask(wire, parrot)
         assert ask(wire, parrot) == b"{}"
         assert len(parrot.heard) == 3
 
 
-def test_a_server_that_leaves_a_new_connection_is_asked_once() -> None:
+def test_a_request_on_a_new_connection_is_not_repeated() -> None:
     with talking((b"",), (OK,)) as (parrot, wire):
         with pytest.raises(httpx.RemoteProtocolError, match="without response"):
             ask(wire, parrot)
         assert len(parrot.heard) == 1
 
 
-def test_an_answer_that_had_begun_is_not_asked_for_again() -> None:
+def test_a_request_with_a_partial_response_is_not_repeated() -> None:
     with talking((OK, b"HTTP/1.1 2"), (OK,)) as (parrot, wire):
         ask(wire, parrot)
         with pytest.raises(httpx.RemoteProtocolError, match="no whole answer"):
             ask(wire, parrot)
 
 
-def test_a_connection_whose_answer_was_not_read_to_its_end_is_left() -> None:
+def test_a_connection_with_an_unread_response_is_closed() -> None:
     with talking((OK,), (OK,)) as (parrot, wire):
         wire.handle_request(httpx.Request("GET", parrot.url)).close()
         assert ask(wire, parrot) == b"{}"
@@ -168,7 +168,7 @@ def test_a_connection_whose_answer_was_not_read_to_its_end_is_left() -> None:
     ],
     ids=["chunks", "until it ends", "an old server", "wait", "nothing", "packed"],
 )
-def test_every_form_of_a_whole_answer_is_read(answer: bytes, body: bytes) -> None:
+def test_every_form_of_a_complete_response_is_read(answer: bytes, body: bytes) -> None:
     with talking((answer,)) as (parrot, wire):
         assert ask(wire, parrot) == body
 
@@ -185,7 +185,7 @@ def test_every_form_of_a_whole_answer_is_read(answer: bytes, body: bytes) -> Non
     ],
     ids=["cut body", "cut chunks", "cut chunk", "cut head", "another protocol", "no chunks"],
 )
-def test_half_an_answer_or_nonsense_is_never_an_answer(answer: bytes) -> None:
+def test_an_incomplete_or_invalid_response_is_never_accepted(answer: bytes) -> None:
     with talking((answer,)) as (parrot, wire), pytest.raises(httpx.RemoteProtocolError):
         ask(wire, parrot)
 
@@ -194,12 +194,12 @@ WARNED = OK.replace(b"\r\n\r\n", b'\r\nWarning: 299 - "%s"\r\n\r\n')
 
 
 @pytest.mark.parametrize("word", ["für".encode("latin-1"), "für".encode(), b"\x85\xff\x80"])
-def test_headers_in_any_letters_harm_nobody(word: bytes) -> None:
+def test_header_names_ignore_case(word: bytes) -> None:
     with talking((WARNED % word, OK)) as (parrot, wire):
         assert [ask(wire, parrot), ask(wire, parrot)] == [b"{}", b"{}"]
 
 
-def test_a_connection_that_speaks_another_protocol_is_left() -> None:
+def test_a_connection_with_another_protocol_is_closed() -> None:
     with talking((b"HTTP/2.0 200 OK\r\n\r\n", b"")) as (parrot, wire):
         with pytest.raises(httpx.RemoteProtocolError) as held:
             ask(wire, parrot)
@@ -208,7 +208,7 @@ def test_a_connection_that_speaks_another_protocol_is_left() -> None:
 
 
 @pytest.mark.parametrize("name", ["X-Two", "X-Two\r\nX-Three"])
-def test_nothing_is_sent_that_would_be_several_headers(name: str) -> None:
+def test_header_injection_is_refused(name: str) -> None:
     with talking((OK,)) as (parrot, wire):
         headers = {name: "a" if "\n" in name else "a\r\nX-Three: b"}
         with pytest.raises(httpx.LocalProtocolError):
@@ -217,7 +217,7 @@ def test_nothing_is_sent_that_would_be_several_headers(name: str) -> None:
         assert parrot.heard == [b""]
 
 
-def test_a_question_is_sent_whole() -> None:
+def test_a_request_is_sent_completely() -> None:
     with talking((OK,)) as (parrot, wire):
         timeout = httpx.Timeout(5.0).as_dict()
         request = httpx.Request(
@@ -230,12 +230,12 @@ def test_a_question_is_sent_whole() -> None:
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Type: application/json", b"HTTP/1"])
-def test_a_head_that_breaks_off_has_no_list_behind_it(head: bytes) -> None:
+def test_a_truncated_header_has_no_list_after_it(head: bytes) -> None:
     with talking((head,)) as (parrot, _), pytest.raises((NotKubernetes, ServerUnreachable)):
         list(KubernetesClient(ClusterAccess(parrot.url)).pages(PATHS["pods"]))
 
 
-def test_a_second_answer_is_none_to_the_next_question() -> None:
+def test_a_surplus_response_does_not_answer_the_next_request() -> None:
     other = OK.replace(b"{}", b"[]")
     with talking((OK + other,), (OK,)) as (parrot, wire):
         assert [ask(wire, parrot), ask(wire, parrot)] == [b"{}", b"{}"]
@@ -251,12 +251,12 @@ def test_a_second_answer_is_none_to_the_next_question() -> None:
     ],
     ids=["a long one", "many", "a long trailer", "a long length"],
 )
-def test_headers_without_end_do_not_fill_the_memory(endless: bytes) -> None:
+def test_endless_headers_do_not_fill_the_memory(endless: bytes) -> None:
     with talking((endless,)) as (parrot, wire), pytest.raises(httpx.RemoteProtocolError):
         ask(wire, parrot)
 
 
-def test_a_server_that_says_nothing_is_waited_for_no_longer_than_told() -> None:
+def test_a_silent_server_is_waited_for_until_the_timeout() -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
     with closing(silent), closing(ConnectionPool(url, TLS)) as wire:
@@ -265,7 +265,7 @@ def test_a_server_that_says_nothing_is_waited_for_no_longer_than_told() -> None:
             wire.handle_request(httpx.Request("GET", url, extensions={"timeout": timeout}))
 
 
-def test_nobody_there_is_said() -> None:
+def test_a_closed_port_is_reported() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as gone:
         url = f"http://127.0.0.1:{gone.getsockname()[1]}"
     wire = ConnectionPool(url, TLS)
@@ -282,7 +282,7 @@ NAMESPACE = (
 
 
 @pytest.mark.parametrize("named", ["settings", "environment"])
-def test_a_proxy_is_asked_instead_of_the_server(
+def test_requests_go_to_the_proxy_instead_of_the_server(
     named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with talking((NAMESPACE,)) as (parrot, _):
@@ -297,7 +297,7 @@ def test_a_proxy_is_asked_instead_of_the_server(
 
 
 @pytest.mark.parametrize("named", ["127.0.0.1,.svc", "127.0.0.1:PORT"])
-def test_a_server_that_needs_no_proxy_is_asked_itself(
+def test_a_server_without_a_proxy_is_queried_directly(
     named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with talking((NAMESPACE,)) as (parrot, _):
