@@ -21,10 +21,10 @@ from domain.interval import format_instant
 from portal import consumption, fleet, focus, returned
 from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
-from portal.refusals import DocumentNotInPlace, PageNotFound
+from portal.refusals import DocumentNotInPlace, PageNotFound, not_one_of
 from portal.visits import Parameters, Visit
 from warehouse.reports.opened_facts import Facts
-from warehouse.snapshot_reader import PROVIDER
+from warehouse.reports.usage import UnknownGrouping
 
 ROOT = "/api/v1"
 ROWS_LIMIT = 10_000
@@ -71,7 +71,10 @@ def _month(facts: Facts, visit: Visit, given: Parameters) -> Consumption:
 
 def _usage(facts: Facts, visit: Visit, given: Parameters) -> Rows:
     window = given.window()
-    return _month(facts, visit, given).usage(given.text("by", "workload"), window)
+    try:
+        return _month(facts, visit, given).usage(given.text("by", "workload"), window)
+    except UnknownGrouping as unknown:
+        raise not_one_of("by", unknown.known) from None
 
 
 def _burn_rate(facts: Facts, visit: Visit, given: Parameters) -> Rows:
@@ -363,12 +366,11 @@ def answer(table: Table, visit: Visit) -> Response:
     limit = given.number("limit", ROWS_LIMIT, ROWS_LIMIT)
     offset = given.number("offset", 0, 999_999_999)
     if table.scope == TENANT:
-        snapshot, opened = visit.tenant, visit.facts_of_tenant()
+        opened = visit.facts_of_tenant()
     else:
-        snapshot = PROVIDER
         opened = visit.facts_of_fleet(programme=table.scope == PROGRAMME)
     with opened as facts:
-        etag = _etag(visit.settings.snapshots.version(snapshot), facts.left_out)
+        etag = _etag(facts)
         if visit.request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"ETag": etag})
         rows = table.read(facts, visit, given)
@@ -389,9 +391,9 @@ def answer(table: Table, visit: Visit) -> Response:
     return Response(msgspec.json.encode(found), media_type="application/json", headers=headers)
 
 
-def _etag(facts: str, left_out: Sequence[str]) -> str:
+def _etag(facts: Facts) -> str:
     """A name of the facts, the clusters that are left out of them, and this version of the code."""
-    return f'"{sha256([facts, version("gpu-ledger"), *left_out])[:32]}"'
+    return f'"{sha256([facts.path.name, version("gpu-ledger"), *facts.left_out])[:32]}"'
 
 
 def csv_text(row: type[msgspec.Struct], rows: Rows) -> bytes:

@@ -599,3 +599,7 @@ def _utilisation(use: Row) -> str:
 def pct_text(numerator: int, denominator: int) -> str:
     tenths = divide_rounding_half_even(numerator * 10, denominator)
     return str(Decimal(tenths).scaleb(-1))
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -15,7 +15,15 @@ import msgspec
 
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR
-from portal.consumption import ESTIMATED, FORECASTS, amount_text, hours_text, pct_text, periods
+from portal.consumption import (
+    ESTIMATED,
+    FORECASTS,
+    amount_text,
+    counted,
+    hours_text,
+    pct_text,
+    periods,
+)
 from warehouse.reports import inventory, nodes
 from warehouse.reports.inventory import SECOND
 from warehouse.reports.opened_facts import Facts, Row
@@ -716,7 +724,7 @@ def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
             number=2,
             title="Resolve gaps",
             status="done" if is_closed or not gaps else "blocked",
-            detail=f"{len(gaps)} gaps block the close" if gaps else "no gap blocks the close",
+            detail=f"blocked by {counted(len(gaps), 'gap')}" if gaps else "no gap blocks the close",
             command=f"gpu-ledger gaps {period}",
         ),
         Step(
@@ -729,7 +737,7 @@ def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
             else "blocked",
             detail="not checked since it was last counted"
             if blocking is None
-            else f"{state['finding_count']} findings, {blocking} block the close",
+            else f"{counted(state['finding_count'], 'finding')}, {blocking} blocking the close",
             command=f"gpu-ledger check {period}",
         ),
         Step(
@@ -743,7 +751,7 @@ def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
             number=5,
             title="Documents",
             status="done" if documents else "waiting",
-            detail=f"{documents} documents",
+            detail=counted(documents, "document"),
             command=f"gpu-ledger invoice {period}",
         ),
     ]

@@ -114,7 +114,7 @@ def cost_chart(visit: Visit) -> Response:
             Decimal(summary.forecast_low),
             Decimal(summary.forecast_high),
         )
-        if summary.forecast
+        if summary.forecast and summary.amounts == consumption.ESTIMATED
         else None
     )
     return _image(
@@ -492,6 +492,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters |= {
         "at": _at,
+        "counted": consumption.counted,
         "at_second": _at_second,
         "money": _money,
         "number": _number,

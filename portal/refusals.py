@@ -129,5 +129,5 @@ class RequestFailed(Refused, CouldNotLook):
 
 def not_one_of(name: str, choices: Sequence[str]) -> ParameterInvalid:
     return ParameterInvalid(
-        name, "The value is not one of those that are known", f"Use one of: {', '.join(choices)}"
+        name, f"The value of {name} is unknown", f"Use one of: {', '.join(choices)}"
     )

@@ -39,6 +39,7 @@ NOW = datetime(2026, 10, 1, 4, tzinfo=UTC)
 OWN, OTHER = "vision", "neighbour"
 TWO_USD = Decimal(2_000_000_000)
 INVOICE = b"%PDF-1.7 the invoice"
+HOSTS = dataclasses.replace(Hosts.of("127.0.0.1"), names=frozenset({"fake"}))
 HOSTILE = '<script>alert("x")</script>'
 
 
@@ -329,8 +330,18 @@ def stop_of(tenant: str, restored_at: datetime | None) -> StoppedWorkload:
     )
 
 
-def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estimated") -> None:
+def write(
+    home: Home,
+    marts: Mapping[str, Sequence[Any]],
+    amounts: str = "estimated",
+    tenants: Sequence[str] = (OWN, OTHER),
+) -> None:
     """The warehouse and the snapshots of a home."""
+    write_warehouse(home, marts)
+    write_snapshots_of(home, amounts, tenants)
+
+
+def write_warehouse(home: Home, marts: Mapping[str, Sequence[Any]]) -> None:
     home.warehouse_path.unlink(missing_ok=True)
     with connected(home.warehouse_path) as connection:
         connection.execute("create schema marts")
@@ -346,9 +357,16 @@ def write(home: Home, marts: Mapping[str, Sequence[Any]], amounts: str = "estima
             "'GAP-001' as code, 'hour_not_measured' as name, true as blocks, "
             "'cluster east' as found_where, '1 hour' as seen, 'gpu-ledger pull' as what_to_do"
         )
-    documents = [invoice_of(home, OWN, "INV-000001"), invoice_of(home, OTHER, "INV-000002")]
-    steps = [step_of(OWN), step_of(OTHER, reached=False)]
-    stops = [stop_of(OWN, START + HOUR), stop_of(OTHER, None)]
+
+
+def write_snapshots_of(
+    home: Home, amounts: str = "estimated", tenants: Sequence[str] = (OWN, OTHER)
+) -> None:
+    """The snapshots of the warehouse of a home, with documents, budgets and stops of tenants."""
+    numbers = {OWN: "INV-000001", OTHER: "INV-000002"}
+    documents = [invoice_of(home, tenant, numbers[tenant]) for tenant in tenants]
+    steps = [step_of(tenant, reached=tenant == OWN) for tenant in tenants]
+    stops = [stop_of(tenant, START + HOUR if tenant == OWN else None) for tenant in tenants]
     write_snapshots(home, [about(amounts)], documents, [], steps, stops)
 
 
@@ -372,9 +390,10 @@ def portal_at(
     marts: Mapping[str, Sequence[Any]] | None = None,
     authority: Authority | None = None,
     amounts: str = "estimated",
+    tenants: Sequence[str] = (OWN, OTHER),
 ) -> Portal:
     home = Home.create(folder)
-    write(home, marts if marts is not None else marts_of(), amounts)
+    write(home, marts if marts is not None else marts_of(), amounts, tenants)
     return portal_of(home, home.path / FILE, (OWN, OTHER), authority)
 
 
@@ -395,5 +414,4 @@ def portal_of(
         has_login=authority is None,
         is_tls=False,
     )
-    hosts = dataclasses.replace(Hosts.of("127.0.0.1"), names=frozenset({"fake"}))
-    return Portal(home, settings, Client(make_site(settings, hosts)), tokens)
+    return Portal(home, settings, Client(make_site(settings, HOSTS)), tokens)

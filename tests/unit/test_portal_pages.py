@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,17 @@ from portal.refusals import TooManyRequests
 from portal.site import PAGES
 from portal.tokens import FILE, TokenFile
 from portal.visits import BURST_LIMIT, Limits
-from tests.portal_by_hand import HOSTILE, INVOICE, OTHER, OWN, Portal, marts_of, portal_at
+from tests.portal_by_hand import (
+    HOSTILE,
+    INVOICE,
+    OTHER,
+    OWN,
+    Portal,
+    marts_of,
+    portal_at,
+    write,
+)
+from warehouse.reports.opened_facts import Facts
 
 LOGIN = {"Origin": "http://fake", "Content-Type": "application/x-www-form-urlencoded"}
 SUMMARY = f"/api/v1/tenants/{OWN}/summary"
@@ -76,6 +87,8 @@ def test_a_closed_month_has_no_estimated_usage(tmp_path: Path) -> None:
     )
     tenants = portal.get("/api/v1/fleet/tenants", "provider").json()["rows"]
     assert [one["forecast"] for one in tenants] == ["12.00", "6.00"]
+    pages = [portal.get(f"/tenants/{OWN}"), portal.get(f"/tenants/{OWN}/charts/cost.svg")]
+    assert [page for page in pages if "Forecast, " in page.text] == []
 
 
 def test_the_page_has_the_numbers_of_the_api(portal: Portal) -> None:
@@ -117,6 +130,10 @@ def test_the_provider_sees_steps_capacity_and_every_tenant(portal: Portal) -> No
     assert [(row["tenant"], row["cost"]) for row in rows] == [(OWN, "12.00"), (OTHER, "6.00")]
     steps = portal.get("/api/v1/fleet/steps", "provider").json()["rows"]
     assert [step["status"] for step in steps] == ["done", "blocked", "blocked", "waiting", "done"]
+    assert [step["detail"] for step in steps[1:3]] == [
+        "blocked by 1 gap",
+        "1 finding, 1 blocking the close",
+    ]
 
 
 def test_differences_between_the_sources_are_rows_of_the_provider(portal: Portal) -> None:
@@ -230,7 +247,7 @@ def test_an_invalid_parameter_is_refused(portal: Portal, query: str) -> None:
     [
         (f"/api/v1/tenants/{OTHER}/summary", OWN, {}, 404, "PORTAL-006"),
         (f"{SUMMARY}?period=2026-09", OWN, {}, 400, "PORTAL-007"),
-        (f"/api/v1/tenants/{OWN}/usage?by=colour", OWN, {}, 400, "READ-002"),
+        (f"/api/v1/tenants/{OWN}/usage?by=colour", OWN, {}, 400, "PORTAL-007"),
         (f"/api/v1/tenants/{OWN}/usage?from=2025-01-01&to=2025-01-02", OWN, {}, 400, "READ-001"),
         (SUMMARY, "", {}, 401, "PORTAL-008"),
         (SUMMARY, OWN, {"Authorization": "Bearer glp_x"}, 401, "PORTAL-008"),
@@ -436,6 +453,26 @@ def test_rows_are_paged_and_unchanged_responses_are_304(portal: Portal) -> None:
     assert first["rows"] + rest["rows"] == whole.json()["rows"]
     again = portal.get(path, headers={"If-None-Match": whole.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_tag_is_of_the_rows_that_were_read_also_during_a_switch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    portal = portal_at(tmp_path)
+    opened = portal.settings.snapshots.opened
+
+    @contextlib.contextmanager
+    def opened_and_switched(*arguments: Any) -> Iterator[Facts]:
+        with opened(*arguments) as facts:
+            write(portal.home, marts_of(own_pod="renamed"))
+            yield facts
+
+    before = portal.get(SUMMARY)
+    with monkeypatch.context() as patched:
+        patched.setattr(portal.settings.snapshots, "opened", opened_and_switched)
+        during = portal.get(SUMMARY)
+    assert during.headers["etag"] == before.headers["etag"]
+    assert portal.get(SUMMARY).headers["etag"] != before.headers["etag"]
 
 
 def test_the_access_log_names_callers_and_no_token(

@@ -42,13 +42,14 @@ class UnknownGrouping(WrongUse):
 
     code = "READ-002"
 
-    def __init__(self, by: str) -> None:
+    def __init__(self, by: str, known: Sequence[str] = (*GROUPINGS, f"{LABEL}KEY")) -> None:
         super().__init__(
             where="--by",
             seen=f"{by!r} is not a grouping",
             why="every second must fall into exactly one row",
-            remedy=f"use one of: {', '.join(GROUPINGS)}, {LABEL}KEY",
+            remedy=f"use --by with one of: {', '.join(known)}",
         )
+        self.known = known
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def burn_rates(facts: Facts, period: str, by: str, tenant: str = "") -> list[Row
     The one with the highest cost first; raises UnknownGrouping.
     """
     if by not in ("workload", "pod"):
-        raise UnknownGrouping(by)
+        raise UnknownGrouping(by, ("workload", "pod"))
     columns = list(dict.fromkeys(("workload_kind", *GROUPINGS[by])))
     parameters = {"columns": columns, "period": period, "tenant": tenant}
     names = ("tenant", *columns, "currency", "last_hour_cost_nanos", "last_day_cost_nanos")
