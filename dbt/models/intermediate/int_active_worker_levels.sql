@@ -1,8 +1,174 @@
 with
 
-ready_states as (
+series as (
 
-    select * from {{ ref('int_ready_nodes') }}
+    select distinct
+        cluster_id,
+        series_key,
+        metric,
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'condition') }} as node_condition,
+        {{ label('labels', 'status') }} as condition_status,
+        {{ label('labels', 'role') }} as node_role
+    from {{ ref('stg_thanos__series') }}
+    where metric in ('kube_node_status_condition', 'kube_node_role') and label_invalid = ''
+
+),
+
+windows as (
+
+    select *
+    from {{ ref('int_cluster_windows') }}
+    where expects_samples
+
+),
+
+sampling_intervals as (
+
+    select *
+    from {{ ref('int_sampling_intervals') }}
+    where not is_gap
+
+),
+
+workers as (
+
+    select distinct
+        cluster_id,
+        node_name
+    from series
+    where metric = 'kube_node_role' and node_role = 'worker'
+
+),
+
+ready as (
+
+    select
+        runs.cluster_id,
+        series.node_name,
+        {{ whole_quotient('runs.first_sampled_ms', 1000) }} as first_sampled_second,
+        {{ whole_quotient('runs.last_sampled_ms', 1000) }} as last_sampled_second,
+        {{ whole_quotient('lead(runs.first_sampled_ms) over one_node', 1000) }}
+            as next_sampled_second,
+        runs.sample_quantity = 1 as is_ready
+    from {{ ref('int_sample_runs') }} as runs
+    inner join series
+        on
+            runs.cluster_id = series.cluster_id
+            and runs.series_key = series.series_key
+    where
+        runs.metric = 'kube_node_status_condition'
+        and runs.sample_quantity is not null
+        and series.node_condition = 'Ready'
+        and series.condition_status = 'true'
+    window
+        one_node as (
+            partition by runs.cluster_id, series.node_name order by runs.first_sampled_ms
+        )
+
+),
+
+-- Where sampling goes on without the node, it is gone; in a gap its state stays.
+gone as (
+
+    select
+        ready.cluster_id,
+        ready.node_name,
+        ready.last_sampled_second + windows.sample_interval_seconds as observed_second,
+        false as is_ready
+    from ready
+    inner join windows
+        on
+            ready.cluster_id = windows.cluster_id
+            and ready.last_sampled_second >= windows.window_started_second
+            and ready.last_sampled_second < windows.window_ended_second
+    inner join sampling_intervals
+        on
+            windows.window_number = sampling_intervals.window_number
+            and ready.last_sampled_second + 2 * windows.sample_interval_seconds
+            >= sampling_intervals.started_second
+            and ready.last_sampled_second + 2 * windows.sample_interval_seconds
+            < sampling_intervals.ended_second
+    where
+        coalesce(ready.next_sampled_second, {{ end_of_time() }})
+        > ready.last_sampled_second + 2 * windows.sample_interval_seconds
+
+),
+
+sampled as (
+
+    select
+        cluster_id,
+        node_name,
+        first_sampled_second as observed_second,
+        is_ready
+    from ready
+    union all
+    select * from gone
+
+),
+
+journal as (
+
+    select
+        nodes.cluster_id,
+        nodes.node_name,
+        nodes.observed_second,
+        nodes.journal_position,
+        nodes.is_ready and not nodes.is_deleted as is_ready,
+        {{ list_contains('nodes.node_roles', 'worker') }} as is_worker,
+        'kubernetes' as source
+    from {{ ref('stg_kubernetes__nodes') }} as nodes
+    inner join {{ ref('int_journal_attempts') }} as attempts
+        on
+            nodes.cluster_id = attempts.cluster_id
+            and nodes.attempt_id = attempts.attempt_id
+
+),
+
+observed as (
+
+    select * from journal
+    union all
+    select
+        sampled.cluster_id,
+        sampled.node_name,
+        sampled.observed_second,
+        cast(0 as bigint) as journal_position,
+        sampled.is_ready,
+        workers.node_name is not null as is_worker,
+        'thanos' as source
+    from sampled
+    left join workers
+        on
+            sampled.cluster_id = workers.cluster_id
+            and sampled.node_name = workers.node_name
+
+),
+
+-- The journal sees a change when it happens, samples see it with the next scrape.
+ranked as (
+
+    select
+        *,
+        min(source) over (partition by cluster_id, node_name) as best_source
+    from observed
+
+),
+
+observed_seconds as (
+
+    select
+        cluster_id,
+        node_name,
+        observed_second,
+        case when is_ready and is_worker then 1 else 0 end as is_active,
+        row_number() over (
+            partition by cluster_id, node_name, observed_second
+            order by journal_position desc, is_ready desc
+        ) as recency
+    from ranked
+    where source = best_source
 
 ),
 
@@ -12,23 +178,22 @@ hours as (
 
 ),
 
-events as (
+-- Before a node was first seen, it was not there.
+changes as (
 
     select
         cluster_id,
-        started_second as event_second,
-        1 as worker_change
-    from ready_states
+        observed_second as changed_second,
+        is_active - lag(is_active, 1, 0) over (
+            partition by cluster_id, node_name order by observed_second
+        ) as worker_change
+    from observed_seconds
+    where recency = 1
     union all
+    -- A change of nothing at the start of every hour makes the number carried into it visible.
     select
         cluster_id,
-        ended_second as event_second,
-        -1 as worker_change
-    from ready_states
-    union all
-    select
-        cluster_id,
-        measured_from_second as event_second,
+        measured_from_second as changed_second,
         0 as worker_change
     from hours
 
@@ -38,10 +203,10 @@ instants as (
 
     select
         cluster_id,
-        event_second,
+        changed_second,
         sum(worker_change) as worker_change
-    from events
-    group by cluster_id, event_second
+    from changes
+    group by cluster_id, changed_second
 
 ),
 
@@ -49,10 +214,10 @@ levels as (
 
     select
         cluster_id,
-        event_second,
+        changed_second,
         sum(worker_change) over (
             partition by cluster_id
-            order by event_second
+            order by changed_second
             rows between unbounded preceding and current row
         ) as active_workers
     from instants
@@ -64,14 +229,14 @@ bounded as (
     select
         levels.cluster_id,
         hours.hour_second,
-        levels.event_second as started_second,
+        levels.changed_second as started_second,
         cast(levels.active_workers as bigint) as active_workers
     from levels
     inner join hours
         on
             levels.cluster_id = hours.cluster_id
-            and levels.event_second >= hours.measured_from_second
-            and levels.event_second < hours.measured_until_second
+            and levels.changed_second >= hours.measured_from_second
+            and levels.changed_second < hours.measured_until_second
 
 )
 

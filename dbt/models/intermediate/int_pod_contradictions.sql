@@ -1,16 +1,5 @@
 with
 
-pod_series as (
-
-    select distinct
-        cluster_id,
-        series_key,
-        metric,
-        pod_uid
-    from {{ ref('int_pod_series') }}
-
-),
-
 runs as (
 
     select
@@ -43,39 +32,29 @@ series as (
 
 requests as (
 
-    select *
+    select
+        *,
+        count(journal_device_count) over (partition by cluster_id, pod_uid) > 0 as is_in_journal
     from {{ ref('int_requests') }}
     where claim_uid = ''
 
 ),
 
-label_series as (
-
-    select distinct
-        cluster_id,
-        series_key,
-        labels_sha256,
-        {{ label('labels', 'node') }} as node_name
-    from {{ ref('stg_thanos__series') }}
-    where metric = 'kube_node_labels'
-
-),
-
 label_runs as (
 
-    select
+    select distinct
         runs.cluster_id,
         runs.hour_second,
-        label_series.node_name,
-        label_series.labels_sha256,
+        {{ label('series.labels', 'node') }} as node_name,
+        series.labels_sha256,
         runs.first_sampled_ms,
         runs.last_sampled_ms
     from {{ ref('int_sample_runs') }} as runs
-    inner join label_series
+    inner join {{ ref('stg_thanos__series') }} as series
         on
-            runs.cluster_id = label_series.cluster_id
-            and runs.series_key = label_series.series_key
-    where runs.metric = 'kube_node_labels'
+            runs.cluster_id = series.cluster_id
+            and runs.series_key = series.series_key
+    where runs.metric = 'kube_node_labels' and series.metric = 'kube_node_labels'
 
 ),
 
@@ -100,15 +79,9 @@ gaps as (
 
 ),
 
-kinds as (
-
-    select * from {{ ref('stg_devices__kinds') }}
-
-),
-
 sampled as (
 
-    select
+    select distinct
         pod_series.cluster_id,
         pod_series.pod_uid,
         pod_series.metric,
@@ -122,7 +95,7 @@ sampled as (
         runs.largest_quantity,
         runs.first_sampled_second,
         runs.last_sampled_second
-    from pod_series
+    from {{ ref('int_pod_series') }} as pod_series
     inner join runs
         on
             pod_series.cluster_id = runs.cluster_id
@@ -309,32 +282,19 @@ contradicting_schedulers as (
 
 ),
 
-journal_pods as (
-
-    select distinct
-        cluster_id,
-        pod_uid
-    from requests
-    where journal_device_count is not null
-
-),
-
 contradicting_sources as (
 
     select
-        requests.cluster_id,
-        requests.pod_uid,
+        cluster_id,
+        pod_uid,
         'sources_differ' as contradiction,
-        cast(coalesce(requests.journal_device_count, 0) as string) as before_value,
-        cast(requests.container_device_count as string) as after_value
+        cast(coalesce(journal_device_count, 0) as string) as before_value,
+        cast(container_device_count as string) as after_value
     from requests
-    inner join journal_pods
-        on
-            requests.cluster_id = journal_pods.cluster_id
-            and requests.pod_uid = journal_pods.pod_uid
     where
-        requests.container_device_count > 0
-        and requests.container_device_count <> coalesce(requests.journal_device_count, 0)
+        is_in_journal
+        and container_device_count > 0
+        and container_device_count <> coalesce(journal_device_count, 0)
 
 ),
 
@@ -391,11 +351,11 @@ contradicting_labels as (
             <= requests.first_sampled_second
             and requests.first_sampled_second
             <= label_pairs.ended_second + windows.sample_interval_seconds
-    inner join kinds as one_kind
+    inner join {{ ref('stg_devices__kinds') }} as one_kind
         on
             label_pairs.labels_sha256 = one_kind.labels_sha256
             and requests.sampled_resource = one_kind.resource
-    inner join kinds as other_kind
+    inner join {{ ref('stg_devices__kinds') }} as other_kind
         on
             label_pairs.other_labels_sha256 = other_kind.labels_sha256
             and requests.sampled_resource = other_kind.resource

@@ -8,12 +8,6 @@ resources as (
 
 ),
 
-attempts as (
-
-    select * from {{ ref('int_journal_attempts') }}
-
-),
-
 journal as (
 
     select
@@ -23,7 +17,7 @@ journal as (
         requests.resource,
         max(requests.device_count) as device_count
     from {{ ref('stg_kubernetes__pod_requests') }} as requests
-    inner join attempts
+    inner join {{ ref('int_journal_attempts') }} as attempts
         on
             requests.cluster_id = attempts.cluster_id
             and requests.attempt_id = attempts.attempt_id
@@ -52,18 +46,6 @@ container_runs as (
 
 ),
 
-sightings as (
-
-    select * from {{ ref('int_pod_sightings') }}
-
-),
-
-pod_series as (
-
-    select * from {{ ref('int_pod_series') }}
-
-),
-
 scheduler_runs as (
 
     select *
@@ -77,9 +59,11 @@ series as (
     select distinct
         cluster_id,
         series_key,
-        metric,
+        metric = 'kube_pod_init_container_resource_requests' as is_init,
+        pod_uid,
         coalesce(nullif({{ label('labels', 'exported_pod') }}, ''), pod_name) as pod_name,
         {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
+        {{ first_label(['exported_container', 'container']) }} as container_name,
         {{ label('labels', 'node') }} as node_name,
         {{ label('labels', 'resource') }} as resource
     from {{ ref('stg_thanos__series') }}
@@ -101,62 +85,41 @@ sidecars as (
 
 ),
 
-named as (
-
-    select
-        cluster_id,
-        series_key,
-        metric = 'kube_pod_init_container_resource_requests' as is_init,
-        pod_uid,
-        {{ first_label(['exported_namespace', 'namespace']) }} as namespace,
-        coalesce(nullif({{ label('labels', 'exported_pod') }}, ''), pod_name) as pod_name,
-        {{ first_label(['exported_container', 'container']) }} as container_name,
-        {{ label('labels', 'node') }} as node_name,
-        {{ label('labels', 'resource') }} as resource
-    from {{ ref('stg_thanos__series') }}
-    where
-        metric in (
-            'kube_pod_container_resource_requests', 'kube_pod_init_container_resource_requests'
-        )
-        and label_invalid = ''
-
-),
-
 -- Exporters that restart, and their replicas, have a request twice: the larger value is one of
 -- them. The requests of a container never change.
 containers as (
 
     select
-        named.cluster_id,
-        named.pod_uid,
+        series.cluster_id,
+        series.pod_uid,
         resources.resource_key,
-        named.container_name,
-        named.is_init and sidecars.container_name is null as is_init,
+        series.container_name,
+        series.is_init and sidecars.container_name is null as is_init,
         max(container_runs.device_count) as device_count,
-        max(named.namespace) as namespace,
-        max(named.pod_name) as pod_name,
-        max(named.node_name) as node_name,
-        min(named.resource) as resource,
+        max(series.namespace) as namespace,
+        max(series.pod_name) as pod_name,
+        max(series.node_name) as node_name,
+        min(series.resource) as resource,
         {{ whole_quotient('min(container_runs.first_sampled_ms)', 1000) }} as first_sampled_second
     from container_runs
-    inner join named
+    inner join series
         on
-            container_runs.series_key = named.series_key
-            and container_runs.cluster_id = named.cluster_id
+            container_runs.series_key = series.series_key
+            and container_runs.cluster_id = series.cluster_id
     inner join resources
-        on named.resource = resources.resource
+        on series.resource = resources.resource
     left join sidecars
         on
-            named.cluster_id = sidecars.cluster_id
-            and named.pod_uid = sidecars.pod_uid
-            and named.container_name = sidecars.container_name
-    where named.pod_uid <> ''
+            series.cluster_id = sidecars.cluster_id
+            and series.pod_uid = sidecars.pod_uid
+            and series.container_name = sidecars.container_name
+    where series.pod_uid <> ''
     group by
-        named.cluster_id,
-        named.pod_uid,
+        series.cluster_id,
+        series.pod_uid,
         resources.resource_key,
-        named.container_name,
-        named.is_init and sidecars.container_name is null
+        series.container_name,
+        series.is_init and sidecars.container_name is null
 
 ),
 
@@ -191,7 +154,7 @@ pod_names as (
         pod_series.pod_uid,
         series.namespace,
         series.pod_name
-    from pod_series
+    from {{ ref('int_pod_series') }} as pod_series
     inner join series
         on
             pod_series.cluster_id = series.cluster_id
@@ -225,7 +188,7 @@ by_scheduler as (
             series.cluster_id = pod_names.cluster_id
             and series.namespace = pod_names.namespace
             and series.pod_name = pod_names.pod_name
-    inner join sightings
+    inner join {{ ref('int_pod_sightings') }} as sightings
         on
             pod_names.cluster_id = sightings.cluster_id
             and pod_names.pod_uid = sightings.pod_uid

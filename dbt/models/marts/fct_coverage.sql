@@ -12,12 +12,16 @@ hour_gaps as (
 
 ),
 
-pod_gaps as (
+windows as (
 
-    select
-        *,
-        'thanos' as source
-    from {{ ref('int_hour_pod_gaps') }}
+    select * from {{ ref('int_cluster_windows') }}
+
+),
+
+segments as (
+
+    select distinct hour_second
+    from {{ ref('int_segments') }}
 
 ),
 
@@ -56,6 +60,156 @@ worst as (
 
 ),
 
+cluster_gaps as (
+
+    select
+        window_number,
+        started_second,
+        ended_second
+    from {{ ref('int_sample_gaps') }}
+    where metric in ('', 'kube_pod_container_resource_requests', 'kube_pod_status_phase')
+
+),
+
+cluster_gap_changes as (
+
+    select
+        window_number,
+        window_started_second as changed_second,
+        0 as gap_change
+    from windows
+    union all
+    select
+        window_number,
+        started_second as changed_second,
+        1 as gap_change
+    from cluster_gaps
+    union all
+    select
+        window_number,
+        ended_second as changed_second,
+        -1 as gap_change
+    from cluster_gaps
+
+),
+
+cluster_gap_levels as (
+
+    select
+        window_number,
+        changed_second as started_second,
+        lead(changed_second) over (
+            partition by window_number order by changed_second
+        ) as ended_second,
+        sum(gap_change) over (
+            partition by window_number
+            order by changed_second
+            range between unbounded preceding and current row
+        ) as gap_count
+    from cluster_gap_changes
+
+),
+
+-- Samples that are missing of all pods are a gap of the cluster and not of a pod.
+sampled as (
+
+    select
+        cluster_gap_levels.window_number,
+        cluster_gap_levels.started_second,
+        coalesce(cluster_gap_levels.ended_second, windows.window_ended_second) as ended_second
+    from cluster_gap_levels
+    inner join windows
+        on cluster_gap_levels.window_number = windows.window_number
+    where cluster_gap_levels.gap_count = 0
+
+),
+
+neighbours as (
+
+    select
+        window_number,
+        last_sampled_second,
+        lead(first_sampled_second) over (
+            partition by cluster_id, pod_uid, window_number order by first_sampled_second
+        ) as next_sampled_second
+    from {{ ref('int_allocations_from_samples') }}
+
+),
+
+-- Samples were due an interval after the last one, and every interval after that.
+pod_gaps as (
+
+    select
+        neighbours.window_number,
+        neighbours.last_sampled_second + windows.sample_interval_seconds as first_due_second,
+        neighbours.next_sampled_second as ended_second,
+        windows.sample_interval_seconds,
+        {{ whole_quotient(
+            '2 * (neighbours.next_sampled_second - neighbours.last_sampled_second)'
+            ~ ' + windows.sample_interval_seconds',
+            '2 * windows.sample_interval_seconds'
+        ) }} - 1 as due_count
+    from neighbours
+    inner join windows
+        on neighbours.window_number = windows.window_number
+    where neighbours.next_sampled_second is not null
+
+),
+
+pod_gap_parts as (
+
+    select
+        pod_gaps.window_number,
+        pod_gaps.first_due_second,
+        pod_gaps.sample_interval_seconds,
+        pod_gaps.due_count,
+        segments.hour_second,
+        greatest(pod_gaps.first_due_second, sampled.started_second, segments.hour_second)
+            as started_second,
+        least(pod_gaps.ended_second, sampled.ended_second, segments.hour_second + 3600)
+            as ended_second
+    from pod_gaps
+    inner join sampled
+        on
+            pod_gaps.window_number = sampled.window_number
+            and pod_gaps.first_due_second < sampled.ended_second
+            and sampled.started_second < pod_gaps.ended_second
+    inner join segments
+        on
+            pod_gaps.first_due_second < segments.hour_second + 3600
+            and segments.hour_second < pod_gaps.ended_second
+            and sampled.started_second < segments.hour_second + 3600
+            and segments.hour_second < sampled.ended_second
+
+),
+
+pod_gap_hours as (
+
+    select
+        window_number,
+        hour_second,
+        sum(
+            least(
+                {{ whole_quotient(
+                    'ended_second - first_due_second + sample_interval_seconds - 1',
+                    'sample_interval_seconds'
+                ) }},
+                due_count
+            )
+            - least(
+                {{ whole_quotient(
+                    'started_second - first_due_second + sample_interval_seconds - 1',
+                    'sample_interval_seconds'
+                ) }},
+                due_count
+            )
+        ) as missing_count
+    from pod_gap_parts
+    where started_second < ended_second
+    group by window_number, hour_second
+
+),
+
 covered as (
 
     select
@@ -64,7 +218,7 @@ covered as (
         expected.hour_second,
         sum(expected.expected_count) as expected_count,
         sum(least(coalesce(worst.missing_count, 0), expected.expected_count)) as missing_count,
-        sum(coalesce(pod_gaps.missing_count, 0)) as pod_missing_count,
+        sum(coalesce(pod_gap_hours.missing_count, 0)) as pod_missing_count,
         max(coalesce(worst.longest_gap_seconds, 0)) as longest_gap_seconds
     from expected
     left join worst
@@ -72,11 +226,11 @@ covered as (
             expected.window_number = worst.window_number
             and expected.source = worst.source
             and expected.hour_second = worst.hour_second
-    left join pod_gaps
+    left join pod_gap_hours
         on
-            expected.window_number = pod_gaps.window_number
-            and expected.source = pod_gaps.source
-            and expected.hour_second = pod_gaps.hour_second
+            expected.window_number = pod_gap_hours.window_number
+            and expected.source = 'thanos'
+            and expected.hour_second = pod_gap_hours.hour_second
     group by expected.cluster_id, expected.source, expected.hour_second
 
 ),

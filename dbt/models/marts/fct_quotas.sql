@@ -126,15 +126,100 @@ quota_states as (
 
 ),
 
-allocated as (
-
-    select * from {{ ref('int_namespace_device_levels') }}
-
-),
-
 hours as (
 
     select * from {{ ref('int_measured_hours') }}
+
+),
+
+holders as (
+
+    select distinct
+        cluster_id,
+        namespace,
+        resource_key
+    from {{ ref('int_allocations') }}
+
+),
+
+holdings as (
+
+    select
+        allocations.cluster_id,
+        allocations.namespace,
+        allocations.resource_key,
+        allocations.device_count,
+        reconciled.started_second,
+        reconciled.ended_second
+    from {{ ref('int_allocations_reconciled') }} as reconciled
+    inner join {{ ref('int_allocations') }} as allocations
+        on
+            reconciled.cluster_id = allocations.cluster_id
+            and reconciled.pod_uid = allocations.pod_uid
+    where
+        reconciled.method in ('confirmed', 'lifecycle_only', 'samples_only')
+        and reconciled.started_second < reconciled.ended_second
+
+),
+
+holding_changes as (
+
+    select
+        cluster_id,
+        namespace,
+        resource_key,
+        started_second as event_second,
+        device_count
+    from holdings
+    union all
+    select
+        cluster_id,
+        namespace,
+        resource_key,
+        ended_second as event_second,
+        -device_count as device_count
+    from holdings
+    union all
+    -- A change of nothing at the start of every hour makes the count carried into it visible.
+    select
+        holders.cluster_id,
+        holders.namespace,
+        holders.resource_key,
+        hours.measured_from_second as event_second,
+        0 as device_count
+    from holders
+    inner join hours
+        on holders.cluster_id = hours.cluster_id
+
+),
+
+-- An end and a start in one second do not overlap.
+holding_levels as (
+
+    select
+        cluster_id,
+        namespace,
+        resource_key,
+        {{ whole_quotient('event_second', 3600) }} * 3600 as hour_second,
+        sum(device_count) over (
+            partition by cluster_id, namespace, resource_key
+            order by event_second
+            range between unbounded preceding and current row
+        ) as allocated_count
+    from holding_changes
+
+),
+
+allocated as (
+
+    select
+        cluster_id,
+        namespace,
+        resource_key,
+        hour_second,
+        cast(max(allocated_count) as bigint) as allocated_count_max
+    from holding_levels
+    group by cluster_id, namespace, resource_key, hour_second
 
 ),
 
