@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from orchestration.cli.doctor import SOURCES
@@ -123,6 +124,32 @@ def test_the_exposure_of_queries_names_every_table_that_they_read() -> None:
     # Names of clusters and hours are only looked up.
     assert asked - named <= {"dim_clusters", "fct_coverage"}
     assert named <= asked
+
+
+def test_every_exposure_links_to_a_page_of_the_documentation() -> None:
+    for exposure in declared("exposures"):
+        page = re.sub(r"^https://gpu-ledger\.io/docs/(.+)\.html$", r"\1.md", exposure["url"])
+        assert (PAGE.parents[1] / page).is_file(), exposure["name"]
+
+
+@pytest.mark.parametrize(
+    ("exposure", "files"),
+    [
+        ("check", "quality/**/*.sql"),
+        ("portal", "warehouse/snapshots.py"),
+        ("portal", "portal/*.py"),
+        ("invoices", "billing/sql/*.sql"),
+    ],
+)
+def test_an_exposure_names_every_mart_that_its_files_read(exposure: str, files: str) -> None:
+    paths = [*PAGE.parents[2].glob(files)]
+    words = {
+        word for path in paths for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    }
+    marts = {path.stem for path in (dbt_project_dir() / "models" / "marts").glob("*.sql")}
+    [declared_one] = [one for one in declared("exposures") if one["name"] == exposure]
+    assert words & marts
+    assert words & marts <= {reference[5:-2] for reference in declared_one["depends_on"]}
 
 
 def test_every_data_test_names_its_invariant_and_is_on_the_page() -> None:
