@@ -313,7 +313,7 @@ def _void_once(ledger: Ledger, number: str) -> None:
 
 
 def told(kill_at: int = -1) -> tuple[MemoryStore, bool]:
-    """Run the steps of the story; after a kill, repeat the interrupted step later."""
+    """Run the steps of the scenario; after a kill, repeat the interrupted step later."""
     store = MemoryStore(kill_at=kill_at)
     ledger, killed = Ledger(store), False
     for step in STORY:
@@ -396,7 +396,7 @@ def test_two_closes_at_once_give_one_result() -> None:
     assert len(Record(store).events()) == 1
 
 
-def test_a_plan_for_a_record_that_moved_on_is_not_used() -> None:
+def test_a_plan_for_an_older_record_is_not_used() -> None:
     ledger = Ledger(MemoryStore())
     books = ledger.books
     plan = plan_from(books, grounds_of(PERIODS[1], LATE), START)

@@ -202,12 +202,12 @@ def naive_prices(rows: RateRows, wanted: tuple[str, str, str], number: int) -> l
 
 
 @given(rows=rate_rows)
-def test_prices_are_those_of_the_naive_lookup_and_doubts_are_refused(rows: RateRows) -> None:
+def test_prices_equal_the_naive_lookup_and_ambiguous_ones_are_refused(rows: RateRows) -> None:
     decisions, problems = read_decisions(rate_table(rows))
     doubts = []
     for wanted in RATE_KEYS:
         if not wanted[0]:
-            continue  # use is always in a cluster
+            continue  # usage is always in a cluster
         for number in range(DAY_COUNT):
             naive = naive_prices(rows, wanted, number)
             try:
@@ -222,8 +222,8 @@ def test_prices_are_those_of_the_naive_lookup_and_doubts_are_refused(rows: RateR
 
 
 @given(rows=rate_rows)
-def test_rates_are_refused_only_when_some_lookup_is_in_doubt(rows: RateRows) -> None:
-    """A cluster that no row names is not in doubt because of a row that names another cluster."""
+def test_rates_are_refused_only_if_a_lookup_is_ambiguous(rows: RateRows) -> None:
+    """A row of one cluster does not make prices ambiguous in clusters without a row."""
     _, problems = read_decisions(rate_table(rows))
     horizon = 2 * DAY_COUNT + 1
     in_doubt = any(

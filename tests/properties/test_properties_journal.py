@@ -31,7 +31,7 @@ from tests.kubernetes_by_hand import (
     told,
 )
 
-SPAN = 600  # seconds of a story
+SPAN = 600  # seconds of a random history
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ STEPS = st.lists(
 
 
 def play(pods: list[Life], steps: list[tuple[int, str]]) -> tuple[JournalState, list[Line], int]:
-    """The state, every line, and the last second of the story."""
+    """The state, every line, and the last second of the history."""
     server = Server(history(pods))
     state, now = JournalState(), 0
     begin = server.version(0)

@@ -105,7 +105,7 @@ def test_a_manifest_is_written_as_the_standard_library_writes_it(
 
 
 @given(st.binary(max_size=5000))
-def test_any_bytes_land_and_come_back(body: bytes) -> None:
+def test_any_bytes_can_be_landed_and_read(body: bytes) -> None:
     with folder() as home:
         landing = Landing(FolderStore(home))
         assert landing.read_body(landing.land_body(body).sha256) == body

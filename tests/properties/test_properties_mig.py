@@ -50,7 +50,7 @@ def test_a_set_that_fits_holds_at_most_the_whole_card(
 
 
 @given(sets_of_instances())
-def test_taking_an_instance_away_never_makes_a_set_impossible(
+def test_removing_an_instance_keeps_a_set_possible(
     case: tuple[str, dict[MigProfile, int]],
 ) -> None:
     name, counts = case

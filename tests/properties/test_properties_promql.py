@@ -109,7 +109,7 @@ def test_an_instant_is_the_newest_sample_within_the_look_back(
     st.lists(st.tuples(st.integers(1, 60), st.sampled_from([0.1, 0.3, 7.0, -2.5])), max_size=6),
     DIALECTS,
 )
-def test_constant_pieces_evaluate_like_single_samples(
+def test_constant_values_evaluate_like_single_samples(
     runs: list[tuple[int, float]], dialect: Dialect
 ) -> None:
     """The fast path for constant values gives the same bits as the general path."""

@@ -30,7 +30,7 @@ def lived(containers: list[dict[str, int]], inits: list[InitContainer]) -> dict[
 
 
 @given(st.lists(requests, max_size=4), init_containers)
-def test_the_effective_request_is_the_most_that_is_held_at_any_moment(
+def test_the_effective_request_is_the_maximum_held_at_any_moment(
     containers: list[dict[str, int]], inits: list[InitContainer]
 ) -> None:
     assert effective_request(containers, inits) == lived(containers, inits)

@@ -73,7 +73,7 @@ def expected(values: Values) -> str:
     return ""
 
 
-def test_every_hostile_value_is_refused_exactly_where_kubernetes_refuses_it() -> None:
+def test_hostile_values_are_refused_exactly_as_in_kubernetes() -> None:
     places = [(name, value) for name in GRAMMAR for value in HOSTILE]
     series = [VALID | {name: value} for name, value in places]
     assert labels_invalid(series) == [expected(one) for one in series]
@@ -86,7 +86,7 @@ VALUES = st.text(alphabet="aZ09-._/\\\"'\n\x00é:{}", max_size=8) | st.sampled_f
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(GRAMMAR)), VALUES), min_size=1, max_size=50))
-def test_any_value_is_refused_exactly_where_kubernetes_refuses_it(
+def test_any_value_is_refused_exactly_as_in_kubernetes(
     places: list[tuple[str, str]],
 ) -> None:
     series = [VALID | {name: value} for name, value in places]

@@ -84,7 +84,7 @@ TABLE = (
     Fault("B02", "the watch drops, 410, and what was deleted meanwhile is lost",
           "a list that is compared with what was open, and a gap with both ends",
           ("watch_dropped", "watch_expired", "api_unavailable", "bookmarks_missing"),
-          (collector.test_an_end_behind_a_dropped_watch_lies_in_a_recorded_gap,
+          (collector.test_an_end_behind_a_dropped_watch_is_in_a_recorded_gap,
            collector.test_a_410_leads_to_a_compared_list_and_a_gap_with_both_ends,
            collector.test_a_recoverable_fault_leaves_every_second_right,
            collector.test_missing_bookmarks_reduce_coverage_and_change_no_pod)),

@@ -97,7 +97,7 @@ def test_budgets_of_tenant_workload_and_label_reach_their_steps(home: Home) -> N
     }
 
 
-def test_a_table_of_budgets_names_what_is_missing(home: Home) -> None:
+def test_a_table_of_budgets_names_a_missing_budget(home: Home) -> None:
     assert "12" in run(home, "budgets")
     assert "No budget of nobody is decided for 2026-10." in run(
         home, "budgets", "--tenant", "nobody"

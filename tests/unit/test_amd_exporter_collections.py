@@ -338,7 +338,7 @@ def test_an_integrated_node_of_the_topology_is_no_gpu(tmp_path: Path) -> None:
     assert [device.pci_bus for device in driver_devices(tmp_path)] == [CARD]
 
 
-def test_a_node_offers_what_its_device_plugin_registered() -> None:
+def test_a_node_offers_the_resources_of_its_device_plugin() -> None:
     capacity = {
         "cpu": "64",
         "amd.com/cpx_nps4": "16",

@@ -23,7 +23,7 @@ def test_a_limit_is_reached_when_it_is_met_exactly() -> None:
     assert "MISSED" in FASTER.line()
 
 
-def test_one_missed_row_misses_the_goal_and_the_page_says_so() -> None:
+def test_one_missed_row_misses_the_goal_on_the_page() -> None:
     outcomes = [
         table.Outcome("P1", (REACHED, MISSED), ""),
         table.Outcome("P7", (), "no prometheus is installed"),

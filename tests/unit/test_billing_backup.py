@@ -250,7 +250,7 @@ def test_a_linked_folder_of_evidence_is_refused(world: World, tmp_path: Path) ->
         back_up(world.home, tmp_path / "copy")
 
 
-def test_a_backup_goes_outside_the_home(world: World) -> None:
+def test_a_backup_is_outside_the_home(world: World) -> None:
     with pytest.raises(NotABackup, match="inside the home"):
         back_up(world.home, world.path / "landing" / "copy")
 

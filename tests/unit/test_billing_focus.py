@@ -85,7 +85,7 @@ def test_a_row_gets_its_part_of_the_payable_amount_by_its_seconds(home: Path) ->
     assert max(ratios) - min(ratios) < Decimal("0.000001")
 
 
-def test_each_row_lies_in_one_day_and_one_period(home: Path) -> None:
+def test_each_row_is_in_one_day_and_one_period(home: Path) -> None:
     for row in rows(home, "tenants/team-a/INV-000001-focus.csv"):
         assert list(row) == list(COST_AND_USAGE)
         assert row["ChargePeriodStart"].endswith("T00:00:00Z")

@@ -110,7 +110,7 @@ def test_a_customers_cells_take_precedence_over_the_issuers(tmp_path: Path) -> N
         assert said in text
 
 
-def test_an_invoice_without_tax_says_so(tmp_path: Path) -> None:
+def test_an_invoice_without_tax_has_a_note(tmp_path: Path) -> None:
     world = closed(tmp_path / "home", [])
     text = (world.path / "documents/2026-10/tenants/team-a/INV-000001.txt").read_text()
     assert "No tax is included in these amounts." in text

@@ -46,9 +46,7 @@ def told(bundle: bytes) -> dict[str, object]:
         return {name: json.loads(archive.read(name)) for name in archive.namelist()}
 
 
-def test_no_canary_is_in_the_bundle_and_next_commands_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_canary_is_in_the_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_LEDGER_POSTGRES_URL", f"postgresql://u:{CANARY}@db/x")
     home = opened(tmp_path)
     bundle = support_bundle(home)

@@ -123,7 +123,7 @@ def test_a_410_leads_to_a_compared_list_and_a_gap_with_both_ends(tmp_path: Path)
     assert FIRST_UNWATCHED not in second.facts
 
 
-def test_an_end_behind_a_dropped_watch_lies_in_a_recorded_gap(
+def test_an_end_behind_a_dropped_watch_is_in_a_recorded_gap(
     tmp_path: Path,
 ) -> None:
     """passing-0 ends at 800 and is deleted at 860, without an event."""
@@ -138,7 +138,7 @@ def test_an_end_behind_a_dropped_watch_lies_in_a_recorded_gap(
     assert gap["gap_ended_at"] == epoch(MIDNIGHT + 900)
     last = [r for r in rows["pod_observations"] if r["pod_name"] == "passing-0"][-1]
     assert (last["deleted"], last["via"]) == (True, "list")
-    # The true end, 800, lies between the last time it was seen and the first time it was missing.
+    # The true end, 800, is between the last time it was seen and the first time it was missing.
     assert last["last_seen_at"] == epoch(MIDNIGHT + 720)
     assert last["observed_at"] == epoch(MIDNIGHT + 900)
 
@@ -244,7 +244,7 @@ def test_a_restored_store_is_noticed_and_revives_no_pod(tmp_path: Path) -> None:
     assert [g["resource"] for g in made.lines("gap")].count("pods") == 1
 
 
-def test_a_changed_start_is_not_replaced_and_its_contradiction_recorded(tmp_path: Path) -> None:
+def test_a_rewritten_start_is_only_a_contradiction(tmp_path: Path) -> None:
     made = run(tmp_path, fault("start_rewritten", 0, 3600, pod="passing-1"))
     assert known(made) == TRUTH
     moved = made.lines("contradiction", what="start_moved")

@@ -289,7 +289,7 @@ class Stumbling(KubernetesClient):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_collector_ends_when_one_of_its_watches_ends(tmp_path: Path) -> None:
-    """Otherwise its hours would look watched without the watch of nodes, and lose events."""
+    """Without it, hours without the watch of nodes would look watched, and lose events."""
     with world(quiet_cluster(), tmp_path, START) as made:
         settings = CollectorSettings(CLUSTER_ID, retry=Retry(0.01, 0.01))
         collector = Collector(Stumbling(ClusterAccess(made.url)), made.spool, made.clock, settings)

@@ -81,7 +81,7 @@ def test_a_pod_with_a_claim_or_an_extended_resource_claim_is_recorded() -> None:
     assert observe.pod(extended)["status"]["extendedResourceClaim"] == "made"
 
 
-# --- what is kept --------------------------------------------------------------------------------
+# --- kept fields ----------------------------------------------------------------------------------
 
 
 def test_possible_secrets_are_not_kept() -> None:

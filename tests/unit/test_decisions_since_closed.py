@@ -152,7 +152,7 @@ def test_a_price_edited_in_place_after_a_close_blocks_the_next_month(world: Worl
     assert [finding.code for finding in check_result.blocking] == ["EDIT-001"]
 
 
-def test_the_check_of_the_tables_names_what_a_closed_month_was_billed_by(world: World) -> None:
+def test_the_check_of_the_tables_compares_them_with_the_closed_month(world: World) -> None:
     assert checked(world) == []
     edit(world, ",1.2,", ",12,")
     assert checked(world) == ["DEC-003", "DEC-004"]

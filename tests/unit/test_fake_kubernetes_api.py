@@ -331,7 +331,7 @@ def test_bookmarks_are_sent_only_on_request() -> None:
         assert {e["type"] for e in watching.told} == {"ADDED", "MODIFIED"}
 
 
-# --- who may, and what there is ------------------------------------------------------------------
+# --- rights and discovery -------------------------------------------------------------------------
 
 
 def test_a_review_shows_read_rights_and_a_fault_removes_them() -> None:

@@ -292,7 +292,7 @@ def test_versions_of_objects_cover_their_lifetimes_without_a_gap() -> None:
     assert [p["metadata"]["name"] for p in at_noon] == ["train-5d9c-abcde", "waits"]
 
 
-# --- faults in what a kubelet writes -------------------------------------------------------------
+# --- faults of a kubelet's status -----------------------------------------------------------------
 
 
 def test_a_kubelet_rewrites_starts_only_during_its_fault() -> None:

@@ -111,7 +111,7 @@ def test_without_honor_labels_exposed_ones_are_renamed() -> None:
     }
 
 
-def test_with_honor_labels_exposed_ones_stay_and_empty_ones_remove() -> None:
+def test_with_honor_labels_an_empty_label_removes_the_targets() -> None:
     exposed = [("pod", "train"), ("namespace", ""), ("gpu", "0")]
     assert dict(_target(honor_labels=True).labelled("m", exposed)) == {
         "__name__": "m",

@@ -319,7 +319,7 @@ def test_with_a_running_clock_changes_start_soon() -> None:
         assert later.from_at > fleet.clock.now_seconds()
 
 
-# --- what a refusal leaves behind -----------------------------------------------------------------
+# --- state after a refusal ------------------------------------------------------------------------
 
 
 def counted(fleet: Running) -> dict[str, float]:

@@ -1,4 +1,6 @@
-"""GpuBudgets: the definition of the resource beside budgets.csv, and the rows of a journal."""
+"""GpuBudgets: the definition of the resource, compared with budgets.csv, and the rows of
+a journal.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def observed(spec: dict[str, Any], via: str = "added") -> dict[str, Any]:
 
 
 def test_the_resource_has_the_columns_of_the_table() -> None:
-    of_people = {"tenant", "reason", "decided_by", "decided_on"}  # namespace, and who may edit
+    of_people = {"tenant", "reason", "decided_by", "decided_on"}  # namespace; the editing user
     assert set(COLUMN_OF) == set(fields())
     assert set(COLUMN_OF.values()) == set(CELLS) - of_people
 
@@ -121,7 +123,7 @@ def test_an_amount_may_be_a_number() -> None:
         ("no spec", "''"),
     ],
 )
-def test_what_the_table_refuses_is_no_budget_and_says_why(spec: Any, reason: str) -> None:
+def test_a_budget_that_the_table_refuses_is_invalid_with_a_reason(spec: Any, reason: str) -> None:
     """A cluster may have the resource without our definition's checks."""
     row = observed(spec)
     assert "budget_nanos" not in row

@@ -145,7 +145,7 @@ def test_ended_pods_that_still_exist_have_a_short_line() -> None:
     assert entry["object"]["metadata"]["uid"] == "a"
 
 
-# --- lists that are not whole --------------------------------------------------------------------
+# --- incomplete lists -----------------------------------------------------------------------------
 
 
 def test_an_incomplete_list_ends_no_pod() -> None:
@@ -208,7 +208,7 @@ def test_pods_absent_from_two_lists_are_gone() -> None:
     assert changes(lines) == [("c", "gone"), ("d", "gone")]
 
 
-def test_pods_absent_only_from_the_second_list_need_no_third() -> None:
+def test_a_pod_absent_only_from_the_second_list_stays_open() -> None:
     state = started("a", "b", "c", "d")
     tell(state, broken(5), listed(pod("a", 10), pod("b", 11), version=300, seconds=60,
                                   why="expired"))  # fmt: skip
@@ -263,7 +263,7 @@ def test_a_deletion_missing_in_the_watch_is_decided_by_a_second_list() -> None:
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["delete_not_told"]
 
 
-# --- what contradicts ----------------------------------------------------------------------------
+# --- contradictions -------------------------------------------------------------------------------
 
 
 def test_a_deleted_pod_never_opens_again() -> None:

@@ -56,7 +56,7 @@ class World:
         return self.send(method, OWN + path, headers=headers, **options)
 
     def websocket(self, **headers: str) -> list[str]:
-        """The types of the messages that answer the opening of a websocket."""
+        """The types of the messages that are sent when a websocket opens."""
         answered: list[str] = []
 
         async def receive() -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_a_page_with_a_session_is_shown(world: World) -> None:
     assert len(world.application.reached) == 3
 
 
-def test_a_query_with_a_session_is_answered(world: World) -> None:
+def test_a_query_with_a_session_is_passed_on(world: World) -> None:
     browser = {"Origin": OWN, "Sec-Fetch-Site": "same-origin"}
     assert world.with_session("POST", "/graphql", json=MUTATION, headers=browser).text == "shown"
     assert world.with_session("POST", "/graphql", json=MUTATION).text == "shown"  # a script

@@ -76,7 +76,7 @@ def test_the_summary_equals_a_hand_calculation(portal: Portal) -> None:
     assert (row["amounts"], row["incomplete_hours"]) == ("estimated", 2)
 
 
-def test_a_closed_month_has_no_estimated_usage(tmp_path: Path) -> None:
+def test_a_closed_month_has_no_amount_in_flight(tmp_path: Path) -> None:
     portal = portal_at(tmp_path, amounts="final")
     [row] = portal.get(SUMMARY).json()["rows"]
     assert (row["settled"], row["in_flight"], row["cost"]) == ("12.00", "0.00", "12.00")
@@ -174,7 +174,7 @@ def test_the_programme_owner_sees_an_hour_and_its_pods(portal: Portal) -> None:
     assert (again.content, again.headers["etag"]) == (month.content, month.headers["etag"])
 
 
-def test_foreign_and_missing_paths_have_the_same_404(portal: Portal) -> None:
+def test_foreign_and_missing_pages_have_the_same_404(portal: Portal) -> None:
     """The responses are compared byte by byte, including headers."""
     for form in ("/tenants/{}", "/tenants/{}/charts/cost.svg", "/tenants/{}/workload"):
         found = [
@@ -265,7 +265,7 @@ def test_each_refusal_of_the_api_has_its_code_and_a_remedy(
     assert found.headers["content-type"] == "application/json"
 
 
-def test_without_a_snapshot_the_reason_is_shown_and_no_table_is_empty(tmp_path: Path) -> None:
+def test_without_a_snapshot_every_page_is_503_with_a_reason(tmp_path: Path) -> None:
     portal = portal_at(tmp_path)
     for path in portal.home.snapshots.iterdir():
         path.unlink()

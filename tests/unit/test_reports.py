@@ -229,7 +229,7 @@ def test_a_claimed_card_has_the_name_of_its_driver_and_its_holder() -> None:
     ]
 
 
-def test_a_quota_shows_what_is_free() -> None:
+def test_a_quota_shows_its_free_devices() -> None:
     quota = {"tenant": "a", "cluster_id": "c1", "resource": "nvidia.com/gpu", "hard_count": 8}
     marts = facts(
         {

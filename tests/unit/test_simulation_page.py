@@ -37,7 +37,7 @@ def test_a_row_counts_fired_caught_and_harmless() -> None:
 
 
 def test_no_fault_of_the_simulation_is_left_out_of_the_page() -> None:
-    """`make simulate` writes it anew."""
+    """To rewrite the page, run `make simulate`."""
     text = (DOCS / PAGE).read_text(encoding="utf-8")
     assert [one.kind for one in TROUBLES if not cells(text, one.kind)] == []
 

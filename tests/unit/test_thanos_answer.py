@@ -60,7 +60,7 @@ def test_any_warning_gives_warned_and_keeps_the_series() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 90])
-def test_a_truncated_body_is_truncated(cut: int) -> None:
+def test_a_body_that_ends_early_is_truncated(cut: int) -> None:
     body = json.dumps(success([ONE]))[:-cut]
     assert read_matrix(reply(body)).outcome is Outcome.TRUNCATED
 

@@ -30,7 +30,7 @@ BODY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
 
 
 class Answering(BaseHTTPRequestHandler):
-    """A server that answers every query with an empty matrix and records the paths."""
+    """A server that responds to every query with an empty matrix and records the paths."""
 
     protocol_version = "HTTP/1.1"
 

@@ -150,7 +150,7 @@ def test_long_series_gone_since_the_hour_before_are_a_mass_ending() -> None:
     assert mass_absence({REQUESTS: (100, 6000)}, {}) == 100
     assert mass_absence({REQUESTS: (100, 6000)}, {REQUESTS: (81, 4860)}) == 0
     assert mass_absence({REQUESTS: (3, 180)}, {REQUESTS: (1, 60)}) == 0
-    assert mass_absence({"kube_pod_start_time": (100, 6000)}, {}) == 0  # they end
+    assert mass_absence({"kube_pod_start_time": (100, 6000)}, {}) == 0  # these may end
     assert mass_absence({}, {REQUESTS: (5, 300)}) == 0
 
 

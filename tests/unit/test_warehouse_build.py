@@ -149,7 +149,7 @@ def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
 
 
 @pytest.mark.engines
-def test_the_models_refuse_a_closed_period_before_they_build_anything(tmp_path: Path) -> None:
+def test_the_models_refuse_a_closed_period_before_any_build(tmp_path: Path) -> None:
     """Also if dbt itself is run on such a file: the run ends before its first model."""
     home = Home.create(tmp_path)
     home.build.mkdir()

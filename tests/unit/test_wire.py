@@ -235,7 +235,7 @@ def test_a_truncated_header_has_no_list_after_it(head: bytes) -> None:
         list(KubernetesClient(ClusterAccess(parrot.url)).pages(PATHS["pods"]))
 
 
-def test_a_surplus_response_does_not_answer_the_next_request() -> None:
+def test_a_surplus_response_is_not_used_for_the_next_request() -> None:
     other = OK.replace(b"{}", b"[]")
     with talking((OK + other,), (OK,)) as (parrot, wire):
         assert [ask(wire, parrot), ask(wire, parrot)] == [b"{}", b"{}"]
