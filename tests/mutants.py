@@ -461,9 +461,9 @@ class Bench:
             compared.test_with_an_unbroken_journal_every_fact_is_the_truth,
             compared.test_cards_of_slices_are_known_where_telemetry_names_them,
             compared.test_a_flag_names_a_fault_that_really_touched_it,
-            compared.test_without_a_watch_a_pod_is_right_or_what_it_says_of_itself_holds_the_truth,
-            compared.test_without_a_watch_every_hour_is_right_or_off_by_no_more_than_its_pods_say,
-            compared.test_money_is_what_was_weighed,
+            compared.test_without_a_watch_a_pod_is_right_or_within_its_uncertainty,
+            compared.test_without_a_watch_hours_are_right_or_within_their_uncertainty,
+            compared.test_money_is_weighted_seconds_times_the_price,
         ):
             try:
                 test(self.played)

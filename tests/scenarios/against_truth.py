@@ -1,11 +1,11 @@
-"""Comparing what the pipeline counted with what really was, row by row, with no tolerance.
+"""Compares the facts of the pipeline with the truth, row by row, without tolerance.
 
-Put here: the comparison, mart by mart, of fleets that one home has evidence of.
+Put here: the comparison, mart by mart, of fleets whose evidence is in one home.
 Not here: the two sides (`true_facts`, `counted_facts`).
 
-One number depends on what is known: of slices whose cards no evidence names, the most cards in use
-are the smallest number that the node's capacity allows. The truth gives both; which of them a row
-has to be is said by the row, and a node that was never cut has to know.
+One number depends on the evidence: for slices without evidence of their cards, the most cards in
+use are the smallest number that the node's capacity permits. The truth has both numbers. Each row
+says which one it has, and a node that never had slices must have the exact one.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def counted_allocations(home: Any) -> dict[tuple[str, str, str], tuple[int, int]
 
 
 def wrong_facts(home: Any, watched: Mapping[str, Truth], others: Iterable[str] = ()) -> Wrong:
-    """(fleet, grain): what is not the same, with the truth and what was counted; a few of each.
+    """(fleet, grain): the rows that differ, with both values; a few of each.
 
-    `others` are the clusters of the home whose journals were broken. What the marts add up over all
-    clusters has those clusters' pod-hours in it, as they were counted.
+    `others` are the clusters of the home with broken journals. The sums of the marts over all
+    clusters contain the pod-hours of those clusters, as the pipeline calculated them.
     """
     others = tuple(others)
     wrong: Wrong = {}
@@ -85,7 +85,7 @@ OF_CLUSTERS = ("pod-hours", "allocations", "tenant-hours", "node-class-hours", "
 
 
 def counted_facts(home: Any, grain: str) -> Facts:
-    """One grain as counted, of whatever clusters there are."""
+    """One grain of the pipeline's facts, for all clusters."""
     match grain:
         case "pod-shares":
             return counted_pod_shares(home)
@@ -98,7 +98,7 @@ def counted_facts(home: Any, grain: str) -> Facts:
 
 
 def of_fleet(parts: Mapping[str, Facts], truth: Truth) -> Facts:
-    """Of facts by cluster those of a fleet's clusters."""
+    """The facts of a fleet's clusters among facts by cluster."""
     return {k: v for cluster_id in truth.cluster_ids for k, v in parts.get(cluster_id, {}).items()}
 
 
@@ -114,7 +114,7 @@ def _expected(grain: str, truth: Truth, found: Facts) -> Facts:
 
 
 def _true_nodes(truth: Truth, found: Facts) -> Facts:
-    """(cluster, node, hour): most cards at once, seconds of cards, the bound, how it is known."""
+    """(cluster, node, hour): most cards at once, seconds of cards, the bound, kind of evidence."""
     expected: Facts = {}
     for key, row in truth.nodes.items():
         bound, really = row["gpu_count_max_bound"], row["gpu_count_max"]
@@ -129,10 +129,11 @@ def _true_nodes(truth: Truth, found: Facts) -> Facts:
 
 
 def _true_clusters(truth: Truth, found: Facts) -> Facts:
-    """(cluster, hour): what its nodes' hours come to, by the ledger of clusters where all is known.
+    """(cluster, hour): sums of its nodes' hours, with the truth's maximum where all cards are
+    known.
 
-    Of slices without evidence the simultaneous maximum is known where the bound is the truth at
-    every second, and not compared elsewhere.
+    For slices without evidence, the simultaneous maximum is known if the bound equals the truth at
+    every second; otherwise it is not compared.
     """
     expected: Facts = {}
     for key, row in truth.clusters.items():
@@ -155,10 +156,10 @@ def _true_clusters(truth: Truth, found: Facts) -> Facts:
 
 
 def _fleets(home: Any, watched: Mapping[str, Truth], others: Iterable[str]) -> tuple[Facts, Facts]:
-    """(hour,): the clusters' hours added up, and the most cards of all of them at one second.
+    """(hour,): the sums of the clusters' hours, and the most cards of all clusters at one second.
 
-    The latter by sweeping over every card there was, in hours in which all that ran is known and
-    every journal was whole.
+    The maximum is found by sweeping over all cards. It is compared in hours in which every running
+    card is known and every journal is complete.
     """
     found = counted(home, "fleet-hours")
     clusters = counted(home, "cluster-hours")
@@ -197,12 +198,12 @@ def _fleets(home: Any, watched: Mapping[str, Truth], others: Iterable[str]) -> t
 
 
 def _without_holes(numbers: tuple[Any, ...], counted_ones: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What is not compared for a cluster is no part of what is compared for all of them."""
+    """The sum for all clusters without the numbers that are not compared for a single cluster."""
     return tuple(c if n is None else n for n, c in zip(numbers, counted_ones, strict=True))
 
 
 def _most_at_once(spans: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """By hour: the largest number of stretches that cover one second of it."""
+    """By hour: the largest number of intervals that contain one second of it."""
     changes: Counter[int] = Counter()
     for began, ended in spans:
         changes[began] += 1
@@ -230,7 +231,7 @@ def _note(wrong: Wrong, name: str, grain: str, expected: Facts, found: Facts) ->
 
 
 def differences(expected: Facts, found: Facts) -> dict[tuple[Any, ...], tuple[Any, Any]]:
-    """What is not the same, with both values; a None of the truth is not compared."""
+    """The rows that differ, with both values; a None of the truth is not compared."""
     return {
         key: (expected.get(key), found.get(key))
         for key in sorted({*expected, *found})

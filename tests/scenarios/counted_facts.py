@@ -1,7 +1,7 @@
-"""What the pipeline counted, read from the marts in the grains that the truth is told in.
+"""The facts of the pipeline, read from the marts in the grains of the truth.
 
-Put here: one question per mart; every number that is compared with the truth is a column of it.
-Not here: what really was (`true_facts`), or any arithmetic beyond making a fraction of two columns.
+Put here: one query per mart; every number that is compared with the truth is one of its columns.
+Not here: the truth (`true_facts`), or arithmetic beyond a fraction of two columns.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ QUESTIONS = {
         from marts.fct_fleet_hours
     """),
 }  # fmt: skip
-"""By grain: how many columns at the end are numbers, and the question."""
+"""By grain: the number of numeric columns at the end, and the query."""
 
 
 def counted(home: Home, grain: str) -> Facts:
-    """One grain; rows of zeros are as good as none."""
+    """The rows of one grain, without rows of zeros."""
     numbers, statement = QUESTIONS[grain]
     rows = ask(home, statement)
     return {row[:-numbers]: row[-numbers:] for row in rows if _counts(row[-numbers:])}
@@ -89,7 +89,7 @@ def _counts(numbers: Iterable[Any]) -> bool:
 
 
 def counted_pod_shares(home: Home) -> Facts:
-    """(cluster, tenant, profile): seconds of shares as pod-hours have them."""
+    """(cluster, tenant, profile): seconds of shares in the pod-hours."""
     found: defaultdict[tuple[Any, ...], list[Fraction]] = defaultdict(lambda: [Fraction(0)] * 4)
     for c, tenant, profile, *numbers in ask(home, _POD_SHARES):
         running, held = numbers[:2]
@@ -104,7 +104,7 @@ def counted_pod_shares(home: Home) -> Facts:
 
 
 def counted_weighted_hours(home: Home) -> Facts:
-    """(cluster, tenant, class, profile, hour): weighted seconds; running is what is billed."""
+    """(cluster, tenant, class, profile, hour): weighted running seconds, which are billed."""
     found: defaultdict[tuple[Any, ...], Fraction] = defaultdict(Fraction)
     for *key, denominator, running, billable in ask(home, _WEIGHTED):
         assert running == billable, "the policy of these decisions bills what runs"
@@ -113,7 +113,7 @@ def counted_weighted_hours(home: Home) -> Facts:
 
 
 def counted_node_shares(home: Home) -> Facts:
-    """(cluster, node, class, dimension, hour): card-seconds that run, and that are held."""
+    """(cluster, node, class, dimension, hour): running and held card-seconds."""
     return {
         tuple(key): (Fraction(int(running), denominator), Fraction(int(held), denominator))
         for *key, denominator, running, held in ask(home, _NODE_SHARES)
@@ -122,7 +122,7 @@ def counted_node_shares(home: Home) -> Facts:
 
 
 def seconds_of(home: Home, clusters: Iterable[str], key: str) -> Facts:
-    """Running and held seconds, and pods, of some clusters' pod-hours alone, by some columns."""
+    """Running and held seconds, and pods, in the pod-hours of some clusters, grouped by columns."""
     listed = ", ".join(f"'{cluster}'" for cluster in clusters)
     columns = key.count(",") + 1
     rows = ask(home, f"""

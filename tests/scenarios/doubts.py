@@ -1,10 +1,10 @@
-"""Where a source was away: a fact is what really was, or off by no more than is said.
+"""Hours with a missing source: a fact is the truth, or within the stated uncertainty.
 
-Put here: how much may be wrong of an hour by what its pod-hours say of themselves, and comparing
-every mart of hours with the truth inside of that.
-Not here: facts of which nothing may be wrong (`against_truth`).
+Put here: the possible error of an hour according to its pod-hours, and the comparison of every mart
+of hours with the truth within it.
+Not here: facts without uncertainty (`against_truth`).
 
-Of an hour that nothing is said of, nothing may be wrong: there it is compared with `==`.
+An hour without a stated uncertainty is compared with `==`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAID = """
 
 @dataclass(frozen=True)
 class Doubt:
-    """Of one pod in one hour: by how many device-seconds and devices the facts may be off."""
+    """The possible error of one pod in one hour, in device-seconds and devices."""
 
     cluster_id: str
     node_name: str
@@ -47,9 +47,9 @@ class Doubt:
 def doubts(
     said: Iterable[tuple[Any, ...]], seen: set[tuple[Any, ...]], truth: Truth
 ) -> list[Doubt]:
-    """What pod-hours say of themselves, and pods that left no trace anywhere.
+    """The uncertainty that pod-hours state, and the pods without any trace.
 
-    The seconds in doubt stand at the hour that has the end; the end may lie in the next one.
+    Uncertain seconds are in the hour of the end; the end may be in the next hour.
     """
     found = []
     for row in said:
@@ -72,7 +72,7 @@ GRAINS = ("tenant-hours", "weighted-hours", "node-class-hours", "node-hours", "c
 
 
 def wrong_beyond_doubt(home: Home, truths: Mapping[str, Truth]) -> dict[tuple[str, str], Facts]:
-    """By fleet and mart: what is off by more than it says: the truth, the count, the doubt."""
+    """By fleet and mart, the rows beyond their uncertainty: truth, fact, uncertainty."""
     counted = {grain: by_cluster(counted_facts(home, grain)) for grain in GRAINS}
     said = ask(home, _SAID)
     seen = set(ask(home, "select distinct cluster_id, pod_uid from marts.fct_pod_hours"))
@@ -91,7 +91,7 @@ def wrong_beyond_doubt(home: Home, truths: Mapping[str, Truth]) -> dict[tuple[st
 def wrong_by_grain(
     truth: Truth, counted: Mapping[str, Facts], said: Sequence[Doubt]
 ) -> Iterator[tuple[str, Facts]]:
-    """Every mart of hours, and what of it is off by more than what is said."""
+    """Every mart of hours with its rows beyond their uncertainty."""
     nodes, clusters = counted["node-hours"], counted["cluster-hours"]
     exact = {key: row[-1] in EXACT for key, row in nodes.items()}
     by_tenant = _seconds(said, lambda d: (d.cluster_id, d.tenant, d.gpu_class, d.profile, d.hour))
@@ -101,7 +101,7 @@ def wrong_by_grain(
     in_cluster = _devices(said, lambda d: (d.cluster_id, d.hour))
 
     def really(number: str) -> Facts:
-        """A number of the nodes: by devices where that is what was counted, else by the bound."""
+        """A number of the nodes: by devices if the fact is by devices, otherwise by the bound."""
         ways = {True: number, False: f"{number}_bound"}
         return {key: row[ways[exact.get(key, True)]] for key, row in truth.nodes.items()}
 

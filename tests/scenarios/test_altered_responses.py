@@ -4,9 +4,9 @@ Put here: the alterations, and the comparison of each cluster's amounts with the
 Not here: single situations with their finding (`tests/unit/test_build_reconciliation.py`), or
 responses that no parser can read (`tests/unit/test_hostile_responses.py`).
 
-Each alteration has a cluster of its own, twice: once with samples as the only source, once with a
-journal. All of them go through the whole pipeline together; a cluster whose amounts are not the
-truth, within the uncertainty that is printed, must have a blocking finding. `N` is the number of
+Each alteration has two clusters of its own: one with samples as the only source, one with a
+journal. All of them go through the whole pipeline together. A cluster whose amounts differ from the
+truth by more than the printed uncertainty must have a blocking finding. `N` is the number of
 alterations, `SEED` the first one.
 """
 
@@ -74,7 +74,7 @@ SCHEDULER, INFO = "kube_pod_resource_request", "kube_pod_info"
 STARTED, LABELS = "kube_pod_container_state_started", "kube_node_labels"
 CAPACITY = "kube_node_status_capacity"
 METRICS = (REQUESTS, REQUESTS, PHASE, PHASE, SCHEDULER, INFO, STARTED, LABELS, CAPACITY)
-"""Those that decide what and whose a pod is are altered more often."""
+"""Metrics that decide resource and tenant of a pod are altered more often."""
 
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "namespace": ("chat", "physics", "vision", "maps", "../../x"),
@@ -90,7 +90,7 @@ VALUES = ("0", "1", "2", "8", "NaN", "-1", "0.5", "1e308", "+Inf")
 
 Matrix = list[dict[str, Any]]
 Change = Callable[[random.Random, Matrix, Matrix], None]
-"""Alters, in the whole result, the series of one metric (those with devices first)."""
+"""Alters the series of one metric in the whole result (those with devices first)."""
 
 
 def drop_series(rng: random.Random, result: Matrix, some: Matrix) -> None:
@@ -136,7 +136,7 @@ def set_label(rng: random.Random, result: Matrix, some: Matrix) -> None:
 
 
 def set_label_of_all(rng: random.Random, result: Matrix, some: Matrix) -> None:
-    """Products of all nodes at once are left out: no other sample names them (a stated limit)."""
+    """All products of all nodes at once are excluded, because no other sample has them."""
     if some[0]["metric"]["__name__"] == LABELS:
         set_label(rng, result, some)
         return
@@ -229,7 +229,7 @@ BODIES: Mapping[str, Callable[[bytes], tuple[int, str, bytes]]] = {
 
 
 class Altering(httpx.BaseTransport):
-    """Passes everything on, and alters the responses that have samples of one metric."""
+    """Passes all responses on, and alters those with samples of one metric."""
 
     def __init__(self, seed: int | None) -> None:
         self.seed = seed
@@ -285,7 +285,7 @@ def _respond(status: int, kind: str, body: bytes) -> httpx.Response:
 
 UNALTERED = "unaltered"
 Amounts = dict[tuple[str, str], tuple[int, int]]
-"""By tenant and class of GPU: billed device seconds, and how uncertain they are."""
+"""By tenant and class of GPU: billed device seconds, and their uncertainty."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""A closed month whose warehouse is lost: counted again from what was sealed, to the same bytes.
+"""A closed month whose warehouse is lost: built again from the sealed evidence, to the same bytes.
 
-Put here: what people do after a loss, in the order in which they do it, on the thin line's home.
-Not here: the arithmetic of the thin line (`test_thin_line`), or which evidence a close stood on,
-attempt by attempt (`tests/unit/test_billing_sealed_facts.py`).
+Put here: the steps of people after a loss, in their order, on the home of `thin_line`.
+Not here: the arithmetic of that scenario (`test_thin_line`), or the evidence of a close, attempt
+by attempt (`tests/unit/test_billing_sealed_facts.py`).
 
-What is compared is what was printed and published before the loss: an invoice that is out agrees
-with that and with nothing else.
+Output is compared with that before the loss, because issued invoices agree only with that.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def run(opened: OpenHome, *arguments: str) -> Result:
 
 
 def answers(opened: OpenHome) -> list[str]:
-    """What the commands print of the month, and what the published copy says of it."""
+    """The month in the output of the commands and in the published copy."""
     ran = [run(opened, *asked) for asked in TOLD]
     assert [one.exit_code for one in ran] == [0] * len(TOLD)
     copy = publish(opened)
@@ -86,7 +85,7 @@ def answers(opened: OpenHome) -> list[str]:
 @pytest.fixture(scope="module")
 def before(told: DemoResult) -> list[str]:
     found = answers(told.opened)
-    # By pencil, at the top of `test_thin_line`: 4.74 and 17.38.
+    # Calculated by hand at the top of `test_thin_line`: 4.74 and 17.38.
     assert [row["rounded_cost"] for row in json.loads(found[0])["rows"]] == ["4.74", "17.38"]
     assert json.loads(found[0])["amounts"] == "final"
     return found
@@ -108,14 +107,14 @@ def sealed_sha256(opened: OpenHome) -> str:
     return str(document["stands_on"]["facts_sha256"])
 
 
-def test_a_closed_month_is_counted_again_to_the_same_answers(
+def test_a_rebuilt_closed_month_gives_the_same_output(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
     opened = copied(told, tmp_path)
     lose(opened, "warehouse.duckdb", "published")
     refused = run_refused(opened, "usage", "--period", "2026-10")
     assert refused == "gpu-ledger refresh --period 2026-10"
-    # What the message says is what helps.
+    # The command in the message helps.
     assert steps.refresh(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
     assert answers(opened) == before
     with pytest.raises(PeriodIsClosed):
@@ -124,16 +123,16 @@ def test_a_closed_month_is_counted_again_to_the_same_answers(
 
 
 def run_refused(opened: OpenHome, *arguments: str) -> str:
-    """What a command that found no facts tells people to do."""
+    """The hint of a command that found no facts."""
     with pytest.raises(NoFactsYet) as refused:
         run(opened, *arguments)
     return refused.value.remedy
 
 
-def test_a_month_that_is_not_there_is_never_told_as_a_month_without_use(
+def test_a_missing_month_is_never_shown_as_a_month_without_use(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
-    """Everything derived is lost, and another month is counted first."""
+    """All derived files are lost, and another month is built first."""
     opened = copied(told, tmp_path)
     lose(opened, *DERIVED)
     steps.refresh(opened, NEXT)
@@ -156,10 +155,10 @@ def periods_of(copy: Path) -> list[str]:
         return [name for (name,) in found.fetchall()]
 
 
-def test_publishing_brings_back_what_had_been_switched_in(
+def test_publishing_restores_the_switched_facts(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
-    """The notes beside the warehouse still know the month: a copy without it would lose it."""
+    """The notes beside the warehouse still have the month, so a copy without it would lose it."""
     opened = copied(told, tmp_path)
     lose(opened, "warehouse.duckdb")
     assert periods_of(publish(opened).path) == ["2026-10"]
@@ -172,10 +171,10 @@ def test_checking_a_closed_month_brings_its_facts_back(told: DemoResult, tmp_pat
     assert steps.check_period(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
 
 
-def test_a_restored_home_tells_the_same(
+def test_a_restored_home_has_the_same_output(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
-    """Reading needs no signature, and counting what is closed changes no record."""
+    """Reading needs no acceptance, and rebuilding a closed month changes no record."""
     copied = back_up(
         told.opened.home,
         tmp_path / "copy",
@@ -192,7 +191,7 @@ def test_a_restored_home_tells_the_same(
 
 
 def late_asking(opened: OpenHome) -> None:
-    """After the close an hour is asked again, and the store answers with those of another one."""
+    """Query an hour again after the close; the store returns the samples of another hour."""
     attempts = opened.landing.attempts(source=Source.THANOS)
     first = min(attempts, key=lambda one: (one.window.started_at, one.draft.asked_at))
     [other] = [one for one in attempts if one.window.ended_at - one.window.started_at == HOUR][:1]
@@ -205,10 +204,10 @@ def late_asking(opened: OpenHome) -> None:
     opened.landing.append_attempt(draft)
 
 
-def test_nothing_that_came_after_the_close_is_part_of_what_is_counted_again(
+def test_rebuilding_a_closed_month_ignores_everything_after_the_close(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
-    """Neither an answer nor a price: what they would make of it, a recount says."""
+    """Neither the response nor a price changes the facts; a recount shows their effect."""
     changed = copied(told, tmp_path)
     late_asking(changed)
     rates = changed.home.decisions / "rates.csv"
@@ -222,7 +221,7 @@ def test_nothing_that_came_after_the_close_is_part_of_what_is_counted_again(
         assert period_sha256(connection, "2026-10") != sealed_sha256(opened)
 
 
-def test_evidence_that_is_gone_is_named_and_nothing_is_switched_in(
+def test_lost_evidence_is_named_and_no_facts_are_switched_in(
     told: DemoResult, tmp_path: Path
 ) -> None:
     opened = copied(told, tmp_path)
@@ -233,10 +232,10 @@ def test_evidence_that_is_gone_is_named_and_nothing_is_switched_in(
     assert not opened.home.warehouse_path.exists()
 
 
-def test_code_that_counts_otherwise_is_refused_and_says_what_differs(
+def test_other_code_with_other_facts_is_refused_with_the_differences(
     told: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later version knows another card: its facts are not those that were sealed."""
+    """A later version knows another card, so its facts differ from the sealed ones."""
     opened = copied(told, tmp_path)
     lose(opened, "warehouse.duckdb", "published")
     shutil.copytree(project.dbt_project_dir(), tmp_path / "dbt")
@@ -272,10 +271,10 @@ def test_rows_that_are_missing_stop_readers_and_are_repaired(
     assert answers(opened) == before
 
 
-def test_a_copy_is_never_made_of_facts_that_nobody_counted(
+def test_edited_facts_are_not_published(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
-    """As many rows as before, and other amounts in them: only their hash tells."""
+    """The same number of rows with other amounts: only the hash differs."""
     opened = copied(told, tmp_path)
     lose(opened, "published")
     damage(opened, "update marts.fct_pod_hours set cost_nanos = cost_nanos * 2")
@@ -288,7 +287,7 @@ def test_a_copy_is_never_made_of_facts_that_nobody_counted(
 def test_a_warehouse_without_its_notes_is_recognised(
     told: DemoResult, before: list[str], tmp_path: Path
 ) -> None:
-    """`build/` was thrown away: the facts are there, and are those that were sealed."""
+    """`build/` was deleted; the facts are in the warehouse and equal the sealed ones."""
     opened = copied(told, tmp_path)
     lose(opened, "build", "published")
     with pytest.raises(PeriodIsClosed):
@@ -298,14 +297,14 @@ def test_a_warehouse_without_its_notes_is_recognised(
 
 @pytest.fixture(scope="module")
 def begun(told: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> OpenHome:
-    """November has begun: it is there, and nothing was due in it yet."""
+    """November has begun: its period exists, and none of its hours was due yet."""
     opened = copied(told, tmp_path_factory.mktemp("begun"))
     steps.refresh(opened, NEXT)
     return opened
 
 
 @pytest.mark.parametrize("named", [TOLD[0], TOLD[2], TOLD[3]], ids=lambda words: words[0])
-def test_without_a_time_the_newest_month_with_facts_is_told_and_named(
+def test_without_a_period_the_newest_month_with_facts_is_used_and_named(
     begun: OpenHome, named: tuple[str, ...]
 ) -> None:
     ran = run(begun, *(w for w in named if w not in ("--period", "2026-10")))

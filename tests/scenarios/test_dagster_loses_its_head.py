@@ -1,8 +1,9 @@
-"""Dagster's memory is deleted and its daemon is away for three days; the collectors go on.
+"""Dagster's storage is deleted and its daemon is down for three days; the collectors continue.
 
-The hour ledger is the memory: at the next start every hour is asked, the live one first, then the
-oldest, without a hand, and nothing is doubled. In cluster `west` the collector was away as well,
-for the hours 30 to 33: exactly these are gaps, and say that they cannot be backfilled.
+At the next start the hour ledger still has all attempts: every due hour is pulled, the live one
+first, then the oldest, without manual work, and none twice. In cluster `west` the collector was
+down as well, for the hours 30 to 33: only these are gaps, and they say that they cannot be
+backfilled.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from warehouse.manifest import Attempt
 pytestmark = pytest.mark.deep
 
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
-WITH_DAGSTER = 6  # hours in which all is well
+WITH_DAGSTER = 6  # hours without a fault
 DAYS_AWAY = 3
 HOURS = WITH_DAGSTER + 24 * DAYS_AWAY
 LAST = FIRST + HOURS * HOUR
@@ -71,7 +72,7 @@ clusters:
 
 @dataclass
 class Collectors:
-    """One collector per cluster, each of which can be sent away."""
+    """One collector per cluster, each of which can be stopped."""
 
     opened: OpenHome
     running: Running
@@ -111,14 +112,14 @@ class Collectors:
 
 @dataclass
 class Told:
-    """What happened, in the order in which it did."""
+    """The events, in their order."""
 
     home: Path
     fleet: Fleet
-    before: list[Attempt]  # made while all was well
+    before: list[Attempt]  # attempts from the time without faults
     attempts: list[Attempt]  # all of them
     strips: Mapping[str, Mapping[str, str]]
-    marks: list[str]  # hours of the west journal that carry a mark
+    marks: list[str]  # hours of the west journal with a mark
     ended_at: datetime
 
     @property
@@ -172,7 +173,7 @@ ASSETS = ("thanos_hours", "kubernetes_hours")
 
 
 def ask_everything(dagster: Dagster, now: datetime) -> None:
-    """What the daemon does: looks, and runs by priority what was asked for, until nothing is."""
+    """Evaluate the sensors and run their requests by priority until there are none."""
     dagster.now = now
     living = Dagster(dagster.home, dagster.instance, now)
     cursor = None
@@ -194,14 +195,14 @@ def away(entry: HourEntry) -> bool:
     return place == (WEST, Source.KUBERNETES) and COLLECTOR_AWAY.contains(entry.hour_started_at)
 
 
-def test_every_hour_came_back_but_those_that_no_collector_watched(told: Told) -> None:
+def test_every_hour_is_repaired_except_those_without_a_collector(told: Told) -> None:
     assert len(told.entries) == 2 * 2 * HOURS
     missing = [entry for entry in told.entries if not is_complete(entry)]
     assert missing == [entry for entry in told.entries if away(entry)]
     assert len(missing) == 4
 
 
-def test_hours_that_no_collector_watched_say_that_they_cannot_repair(told: Told) -> None:
+def test_hours_without_a_collector_cannot_be_repaired(told: Told) -> None:
     missing = [entry for entry in told.entries if away(entry)]
     assert not any(entry.backfillable(told.ended_at) for entry in missing)
     assert told.marks == [hour_name(hour) for hour in COLLECTOR_AWAY.hours()]
@@ -223,12 +224,12 @@ def test_the_live_hour_was_asked_first_then_the_oldest(told: Told) -> None:
             assert all(earlier < later for earlier, later in pairwise(starts[1:]))
 
 
-def test_no_hour_of_the_absence_was_asked_twice(told: Told) -> None:
+def test_no_hour_of_the_absence_is_pulled_twice(told: Told) -> None:
     absent = [e for e in told.entries if e.hour_started_at >= FIRST + WITH_DAGSTER * HOUR]
     assert [entry for entry in absent if len(entry.responses) != 1] == []
 
 
-def test_the_strips_are_as_green_as_before_their_memory_was_lost(told: Told) -> None:
+def test_partition_states_are_the_same_as_before_the_loss(told: Told) -> None:
     every = {hour_name(hour) for hour in Interval(FIRST, LAST).hours()}
     gap = {hour_name(hour) for hour in COLLECTOR_AWAY.hours()}
     for name, strip in told.strips.items():

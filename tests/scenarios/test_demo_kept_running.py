@@ -1,7 +1,7 @@
-"""`demo --keep-running` as a process: its pages, its fleet, and an end that leaves nothing behind.
+"""`demo --keep-running` as a process: its pages, its fleet, and an end without remaining processes.
 
-Put here: what is only so while the process runs, and after it was asked to end.
-Not here: the demo's story (`test_demo_told`), or what Dagster's pages show (`tests/servers`).
+Put here: checks while the process runs, and after its end.
+Not here: the output of the demo (`test_demo_told`), or Dagster's pages (`tests/servers`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.servers.process import free_port
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 PATIENCE_SECONDS = 400.0  # a demo and a start of Dagster, on a machine under load
-ENDS_SECONDS = 60.0  # Dagster's webserver says goodbye to its pages first
+ENDS_SECONDS = 60.0  # Dagster's webserver closes the connections of its pages first
 HERE = "http://127.0.0.1:"
 
 
@@ -39,7 +39,7 @@ def until(true: Callable[[], bool], seconds: float, what: Callable[[], str]) -> 
 
 @contextmanager
 def kept_running(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """The process, when it says how it is stopped, and what it said so far."""
+    """The process, after it has printed how to stop it, and its output so far."""
     program = Path(sys.executable).with_name("gpu-ledger")
     options = ["--scenario", "thin_line", "--home", "kept", "--keep-running", "--port", str(port)]
     log = folder / "demo.log"
@@ -68,11 +68,11 @@ def kept_running(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[byt
 
 
 def left_behind(session: int, folder: Path) -> list[int]:
-    """What still runs of it: in its session, or on its home."""
+    """The processes that still run in its session or on its home."""
     found = []
     home = f"DAGSTER_HOME={(folder / 'kept' / 'dagster').resolve()}".encode()
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile, or is somebody else's
+        with suppress(OSError):  # it has ended, or belongs to another user
             state, _, _, its_session = (
                 (place / "stat").read_text().rpartition(")")[2].split()[n] for n in range(4)
             )
@@ -83,7 +83,7 @@ def left_behind(session: int, folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_that_is_kept_running_shows_its_pages_until_it_is_asked_to_end(
+def test_a_demo_kept_running_serves_its_pages_until_it_is_stopped(
     how: signal.Signals, tmp_path: Path
 ) -> None:
     port = free_port()
@@ -105,7 +105,7 @@ def test_a_demo_that_is_kept_running_shows_its_pages_until_it_is_asked_to_end(
             asked = httpx.get(f"{server}/api/v1/query", params={"query": "up"}, timeout=60)
             assert asked.json()["status"] == "success"
 
-        if how is signal.SIGINT:  # a terminal tells everything that runs in it
+        if how is signal.SIGINT:  # a terminal sends it to all its processes
             os.killpg(demo.pid, how)
         else:
             demo.send_signal(how)
@@ -123,6 +123,6 @@ def test_a_demo_that_is_kept_running_shows_its_pages_until_it_is_asked_to_end(
 
 
 def fleet_of(home: Path) -> list[str]:
-    """Where the sample stores of its clusters are, by the settings that the demo wrote."""
+    """The addresses of the sample stores of its clusters, from the settings of the demo."""
     settings = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
     return [str(one["url"]) for one in settings["thanos"].values()]

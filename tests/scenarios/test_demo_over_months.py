@@ -1,10 +1,10 @@
-"""The demo's story on a trace of one's own: three hours before a month's end, three after it.
+"""The demo on a user's own trace: three hours before a month's end, three hours after it.
 
-Put here: what a span over several months comes to.
+Put here: a demo over several months.
 Not here: the demo's own month (`test_demo_told`), or reading traces (`test_fake_scenario`).
 
-With a pencil, at 1.00 an hour for an A30: `train` runs from 22:30 to 01:15, so 1.5 hours of October
-and 1.25 of November; `once` has two cards from 21:10 to 21:40, one hour of October.
+By hand, at 1.00 an hour for an A30: `train` runs from 22:30 to 01:15, so 1.5 hours of October and
+1.25 of November; `once` has two cards from 21:10 to 21:40, one hour of October.
 """
 
 from __future__ import annotations

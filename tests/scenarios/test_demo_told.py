@@ -1,9 +1,9 @@
-"""The demo's story on six hours of its own scenario: refused, repaired, signed, billed as it was.
+"""The demo on six hours of its own scenario: refused, repaired, accepted, billed with the truth.
 
-The hours around the interval in which both sources of one cluster were gone. Expected amounts are
-the truth ledger's weighted seconds times prices that are written here, less those of the outage
-that the demo credits, rounded once per invoice.
-The whole month: GPU_LEDGER_DEMO=demo pytest, with this file.
+The hours are those around the interval in which one cluster lost both sources. Expected amounts are
+the truth ledger's weighted seconds times the prices below, less those of the outage that the demo
+credits, rounded once per invoice.
+To test the whole month, run this file with GPU_LEDGER_DEMO=demo.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_invoices_are_the_truth_times_the_prices(told: DemoResult, scenario: str
     assert issued == true_amounts(scenario)
 
 
-def test_the_close_was_refused_and_the_double_gap_signed(told: DemoResult) -> None:
+def test_the_close_was_refused_and_the_double_gap_accepted(told: DemoResult) -> None:
     [month] = told.months
     assert month.refusals[0].startswith("CLOSE-001 period 2026-10")
     assert "2026-10-21T22:5" in month.refusals[0]
@@ -106,7 +106,7 @@ def test_labels_budgets_and_idle_gpus_are_in_the_facts(told: DemoResult) -> None
     assert ask(home, idle) == [(21_600, 24 * 10**9)]
 
 
-def test_everything_that_the_last_screen_names_is_there(told: DemoResult) -> None:
+def test_all_files_on_the_last_screen_exist(told: DemoResult) -> None:
     folder = told.opened.home.documents / "2026-10"
     for name in ("2026-10.zip", "provider/ccsp-hours.csv", "provider/ccsp-nodes.csv"):
         assert (folder / name).stat().st_size > 100
@@ -119,7 +119,7 @@ def test_everything_that_the_last_screen_names_is_there(told: DemoResult) -> Non
     assert "fct_charges" in page
 
 
-def test_the_last_screen_is_told_to_machines(
+def test_the_last_screen_has_a_json_form(
     told: DemoResult, scenario: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(told, "json")
@@ -139,7 +139,7 @@ def test_the_last_screen_is_told_to_machines(
 
 
 def test_the_month_that_the_readme_shows_is_the_truth_times_the_prices() -> None:
-    """CI runs `make demo` and compares its screen with the README; the README stands on this."""
+    """CI compares the output of `make demo` with the README; this test compares the README."""
     issued = [line.split() for line in shown(README.read_text()) if line.startswith("INV-")]
     amounts = {tenant: f"{nanos / 10**9:.2f}" for tenant, nanos in true_amounts("demo").items()}
     assert {tenant: billed for _, tenant, billed, _ in issued} == amounts
@@ -163,7 +163,7 @@ def true_amounts(scenario: str) -> dict[str, int]:
 
 
 def true_costs(rows: Rows, cluster_id: str = "") -> dict[str, Fraction]:
-    """Tenant → what its running pods cost within the window of these rows."""
+    """Tenant → cost of its running pods within the window of these rows."""
     exact: defaultdict[str, Fraction] = defaultdict(Fraction)
     for row in ledger(rows, "tenant-periods"):
         if row["namespace"] in TENANTS and cluster_id in ("", row["cluster_id"]):
@@ -181,7 +181,7 @@ def cents(amount: Fraction) -> int:
 
 
 def six_hours() -> str:
-    """The demo's clusters and workloads, with nothing that lies outside these hours."""
+    """The demo's clusters and workloads, without events outside these hours."""
     head, _ = library_text("demo").split("faults:\n")
     edges = {"from": "2026-10-21T20:00:00Z", "until": "2026-10-22T02:00:00Z"}
     for name, edge in edges.items():

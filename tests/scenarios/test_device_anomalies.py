@@ -1,4 +1,5 @@
-"""Anomalies of devices: none in a month without faults; of those that are planted, how many.
+"""Anomalies of devices: none in a month without faults, and the share of planted ones that is
+found.
 
 The month is the simulator's demo: NVIDIA and AMD, whole cards, MIG, partitions and sharing.
 """
@@ -20,7 +21,7 @@ from tests.written_pages import DOCS, written
 PAGE = "explanation/anomalies.md"
 SEEDS = range(20)
 EPISODES = 10
-HOURS = 20_000  # of the month's devices; fewer would not be that month
+HOURS = 20_000  # of the month's devices; fewer would be another month
 
 pytestmark = pytest.mark.deep
 
@@ -44,7 +45,7 @@ def test_a_month_without_faults_has_no_anomaly() -> None:
 
 @cache
 def counted(seed: int) -> tuple[Counter[str], Counter[str], int]:
-    """Planted hours and found hours of each kind, and rows that nothing was planted for."""
+    """Planted hours and found hours of each kind, and found rows without a planted anomaly."""
     rows, marks = planted(month(), seed, EPISODES)
     found = [row for row in found_in(rows) if row["status"] == "anomaly"]
     seen = {(row["rule_name"], key(row)) for row in found}
@@ -83,7 +84,7 @@ def test_planted_anomalies_are_found_and_nothing_else(seed: int) -> None:
 
 @pytest.mark.explore
 def test_the_page_has_the_recall_and_precision_of_twenty_months() -> None:
-    """After a change that is meant: GPU_LEDGER_WRITE_GOLDEN=1 pytest, with this file."""
+    """After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1."""
     sums: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     wrong = 0
     for seed in SEEDS:

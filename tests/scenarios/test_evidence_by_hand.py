@@ -90,14 +90,14 @@ def test_use_is_the_same_under_both_sets_of_names(home: Home, checked: CheckResu
 
 
 def test_memory_and_power_have_one_unit(home: Home, checked: CheckResult) -> None:
-    """An A100 that is held and idles: 80 % of the 40,448 MiB that its driver leaves, and 55 W."""
+    """An A100 that is held and idle: 80 % of the 40,448 MiB that its driver leaves, and 55 W."""
     columns = "memory_used_mib_average, power_milliwatts_average"
     found = use_by_hour(home, columns, "pod_name like 'idle%'")
     assert {row[3:] for row in found} == {(32_358, 55_000)}
 
 
 def test_idle_time_is_the_same_under_both_sets_of_names(home: Home, checked: CheckResult) -> None:
-    """An hour of upgrade has a third of its samples under one name: no evidence, so not idle."""
+    """The hour of the upgrade has a third of its samples under one name: too few for idle time."""
     idle = use_by_hour(home, "idle_seconds, idle_nanos", "pod_name like 'idle%'")
     hour_idle, not_idle = (3600, 180 * CENT), (0, 0)
     assert idle == [
@@ -126,7 +126,8 @@ def test_only_a_node_with_two_exporters_is_a_finding(home: Home, checked: CheckR
 def test_a_partition_that_measures_nothing_is_never_idle(home: Home, checked: CheckResult) -> None:
     """The card is busy until two o'clock; of three pods only the first can be found idle then.
 
-    Were 0 a reading, `second` would be idle for two busy hours and `third` for four: 6.00 too much.
+    If 0 counted as a reading, `second` would be idle for two busy hours and `third` for four: 6.00
+    too much.
     """
     columns = "instance_id, use_millionths_maximum is null, idle_seconds, idle_nanos"
     found = use_by_hour(home, columns, "node_name = 'cpx' and pod_name <> ''")
@@ -233,7 +234,7 @@ def test_lost_samples_between_two_others_change_no_bill(home: Home, checked: Che
 def test_largest_numbers_of_samples_alone_are_lower_bounds(
     home: Home, checked: CheckResult
 ) -> None:
-    """Three cards from one to four; a pod that lived between two samples would not be seen."""
+    """Three cards from one to four; a pod between two samples would not be seen."""
     statement = """
         select node_name = 'lossy', hour(hour_started_at), gpu_count_max, is_lower_bound
         from marts.fct_node_hours where node_name in ('lossy', 'cpx') order by all

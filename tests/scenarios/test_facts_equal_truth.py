@@ -1,16 +1,15 @@
-"""Every scenario of the library and random ones: the facts are the truth, to the second.
+"""Every scenario of the library and random ones: the facts equal the truth, to the second.
 
-Put here: what is played, and that every mart of it is the truth.
-Not here: how evidence is made (`tests/lived_fleets.py`), the comparison (`against_truth`,
-`doubts`), faults of a connection (served fleets).
+Put here: the scenarios, and the comparison of every mart with the truth.
+Not here: creating evidence (`tests/lived_fleets.py`), the comparison (`against_truth`, `doubts`),
+faults of a connection (served fleets).
 
-All fleets are clusters of one home and counted in one build, because starting dbt costs more than
-counting them. A failure names the scenario; a random one is read with
-`python -m tests.random_fleets SEED`. `make explore` plays other ones, one for each twenty of
-its `N`.
+All fleets are clusters of one home and built together, because a start of dbt takes longer than the
+calculation. A failure names the scenario; `python -m tests.random_fleets SEED` prints a random one.
+`make explore` simulates others, one for each twenty of its `N`.
 
-Where a watch was broken, or nobody watched, a fact is the truth or says by how much it may be off:
-an end by its uncertainty, a dispute or a stretch that nobody saw by its length.
+After a broken watch, or without a journal, a fact is the truth or states its possible error: an end
+by its uncertainty, a dispute or an interval without a watch by its length.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from warehouse.home import Home
 from warehouse.project import seed_text
 
 PERIOD = BillingPeriod("2026-10")
-SEEDS = (*range(1, 9), 29)  # of the last, slices lie on more cards than they could
+SEEDS = (*range(1, 9), 29)  # in the last, slices are on more cards than necessary
 BROKEN_WATCHES = ("seed 1", "seed 4", "seed 7")
 ASKED_TWICE = ("cards_cut_anew", "exporter_outage", "restarts_and_crash_loops", "seed 4", "seed 8")
 NANOS_PER_SECOND = 1_000_000  # 3.60 an hour
@@ -52,15 +51,15 @@ WITHOUT_A_PRICE = "T4"
 SEED = int(os.environ.get("SEED", "1"))
 EXPLORED = range(SEED, SEED + max(int(os.environ.get("N", "1000")) // 20, 3))
 
-# A month, a quarter of an hour of work, which `test_demo_told` plays; and a trace without faults.
+# A month, a quarter of an hour of work, which `test_demo_told` covers; and a trace without faults.
 TOO_LONG = ("demo", OPENB)
-# Two days of every fault there is: of these the first hours.
+# Two days of all faults: only the first hours of them.
 IN_PART = {"everything_at_once": 6}
 
-# Nobody keeps a journal there, and none is expected.
+# Measured by samples alone, without a journal.
 ALONE = ("samples_only", "single_pods_lost")
 
-# A pod that is bound while its node's label is wrong has the wrong class for all its life.
+# A pod that is bound while its node's label is wrong has the wrong class all the time.
 LABELLED = {
     "relabelled_node": [("NVIDIA-H200", 1_791_192_600, 1_791_198_000)]  # half past nine to eleven
 }
@@ -77,7 +76,7 @@ Spans = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Played:
-    """What was played, when nobody watched, and what was counted of it."""
+    """The simulated fleets, their intervals without a watch, and their facts."""
 
     fleets: dict[str, Fleet]
     unwatched: dict[str, Spans]
@@ -101,7 +100,7 @@ class Played:
         return [cluster_id for true in self.in_doubt.values() for cluster_id in true.cluster_ids]
 
     def widest(self, name: str) -> int:
-        """How uncertain a pod may be: interval, scrape, clocks and the hole, at each end."""
+        """The largest uncertainty of a pod: interval, scrape, clocks and the gap, at each end."""
         how = sampling_of(self.fleets[name].clusters[0])
         hole = max((until - since for since, until in self.unwatched.get(name, ())), default=0)
         return 2 * (how.sample_interval_seconds + how.scrape_interval_seconds + hole + 15)
@@ -124,14 +123,14 @@ def first_hours(name: str, hours: int) -> Fleet:
 
 
 def seeded_ones() -> tuple[dict[str, Fleet], dict[str, Spans]]:
-    """The same random fleets in every run; of three of them the watch was broken once."""
+    """The same random fleets in every run; three of them have one broken watch."""
     fleets = {f"seed {seed}": read(scenario(seed)) for seed in SEEDS}
     starts = {name: fleets[name].started_at + 3000 for name in BROKEN_WATCHES}
     return fleets, {name: [(since, since + 1800)] for name, since in starts.items()}
 
 
 def random_ones(seeds: Iterable[int]) -> tuple[dict[str, Fleet], dict[str, Spans]]:
-    """Random fleets; of every third the watch was broken once."""
+    """Random fleets; every third has one broken watch."""
     fleets = {f"seed {seed}": read(scenario(seed)) for seed in seeds}
     unwatched: dict[str, Spans] = {}
     for name, fleet in fleets.items():
@@ -143,7 +142,7 @@ def random_ones(seeds: Iterable[int]) -> tuple[dict[str, Fleet], dict[str, Spans
 
 
 def names_cards(name: str) -> bool:
-    """Telemetry decides no amount, but what the numbers of cards rest on: half have none."""
+    """Telemetry affects the numbers of cards but no amount: half of the fleets have none."""
     return not name.startswith("seed") or int(name.removeprefix("seed ")) % 2 == 1
 
 
@@ -167,12 +166,12 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def live_all(
     home: Home, fleets: Mapping[str, Fleet], drawn: Mapping[str, Spans]
 ) -> dict[str, Spans]:
-    """Land the evidence of all fleets; when nobody watched each of them."""
+    """Land the evidence of all fleets; returns the intervals of each without a watch."""
     unwatched = {}
     for name, fleet in fleets.items():
         watched, broken = name not in ALONE, drawn.get(name, ())
         field = CARDS_ALONE if names_cards(name) else False
-        for _ in range(2 if name in ASKED_TWICE else 1):  # the later answer alone counts
+        for _ in range(2 if name in ASKED_TWICE else 1):  # only the later response counts
             ledger = live(home, fleet, watched=watched, unwatched=broken, telemetry=field)
         require_fired(name, fleet, ledger)
         if spans := [*broken, *own_breaks(fleet)]:
@@ -181,7 +180,7 @@ def live_all(
 
 
 def decisions_of(fleets: Mapping[str, Fleet]) -> Decisions:
-    """One price for every class but one."""
+    """One price for every class except one."""
     header, *rows = (line.split(",") for line in seed_text("gpu_products").splitlines())
     classes = {row[header.index("gpu_class")] for row in rows if row[0] and row[0][0] != "#"}
     rates = [
@@ -191,27 +190,27 @@ def decisions_of(fleets: Mapping[str, Fleet]) -> Decisions:
 
 
 def own_breaks(fleet: Fleet) -> Spans:
-    """When faults of the fleet itself broke a watch."""
+    """The intervals in which faults of the fleet itself broke a watch."""
     return [s[1:] for c in fleet.clusters for s in broken_watches(fleet, c.cluster_id)]
 
 
 UNSEEN = ("stowaway", "honor_labels_flipped", "card_unhealthy")
-"""What these do stands in fields of telemetry that are not asked for here, or on no device's."""
+"""These faults show only in fields of telemetry that are not queried here, or on no device."""
 
 
 def require_fired(name: str, fleet: Fleet, ledger: FaultLedger) -> None:
-    """A fault that never fired has not been played."""
+    """Each fault of the fleet has occurred."""
     ledger.require_fired(fault for fault in fleet.faults if fault.kind not in UNSEEN)
 
 
 def test_with_an_unbroken_journal_every_fact_is_the_truth(played: Played) -> None:
-    """Invariants 4, 5 and 9 too: what has no row in the truth has none here."""
+    """Covers invariants 4, 5 and 9: the facts have no row that the truth does not have."""
     wrong = truth.wrong_facts(played.home, played.watched, played.clusters_in_doubt())
     assert wrong == {}
 
 
 def test_cards_of_slices_are_known_where_telemetry_names_them(played: Played) -> None:
-    """Also where the node's capacity would allow that fewer were in use."""
+    """Also if the node's capacity would permit fewer cards."""
     of_node = truth.counted(played.home, "node-hours")
     of_cluster = truth.counted(played.home, "cluster-hours")
     known = more = together = 0
@@ -233,10 +232,10 @@ def test_every_data_test_passes_on_all_of_them(played: Played) -> None:
 
 
 def test_a_flag_names_a_fault_that_really_touched_it(played: Played) -> None:
-    """No pod-hour is uncertain, disputed or missing but for a fault that does that and was there.
+    """A pod-hour is uncertain, disputed or missing only because of a fault that can cause it.
 
-    There: within what a sample can tell apart of the flagged seconds. Of any other flag the reason
-    would be a guess, which is as wrong as a wrong number.
+    The fault must be within two samples of the flagged seconds. The reason of any other flag would
+    be wrong, like a wrong number.
     """
     statement = f"""
         select cluster_id, epoch_us(segment_started_at) // 1000000,
@@ -272,7 +271,7 @@ WITHOUT_A_WATCH = ("journal_gap", "end_unknown", "unknown_uid", "outside_lifecyc
 
 
 def _explained(row: tuple[Any, ...], fleet: Fleet, unwatched: Spans | None) -> bool:
-    """Whether a fault that can have this reason lies within two samples of these seconds."""
+    """Whether a fault that can have this reason is within two samples of these seconds."""
     cluster_id, started, ended, _, method, reason = row
     if fleet.name in ALONE:
         return bool(method == "samples_only")
@@ -288,13 +287,13 @@ def _explained(row: tuple[Any, ...], fleet: Fleet, unwatched: Spans | None) -> b
     return any(since - near < ended and started < until + near for since, until in spans)
 
 
-def test_without_a_watch_a_pod_is_right_or_what_it_says_of_itself_holds_the_truth(
+def test_without_a_watch_a_pod_is_right_or_within_its_uncertainty(
     played: Played,
 ) -> None:
-    """By its uncertainty, and by the length of what is disputed or was seen by nobody.
+    """Within its uncertainty and the length of disputed or unwatched intervals.
 
-    The uncertainty is no wider than interval, scrape and the hole at each end; a pod of which there
-    is no trace lived inside the hole.
+    The uncertainty is at most interval, scrape and gap at each end; a pod without a trace ran
+    inside the gap.
     """
     statement = """
         select cluster_id, pod_uid, sum(running_seconds), sum(uncertainty_seconds),
@@ -323,14 +322,14 @@ def test_without_a_watch_a_pod_is_right_or_what_it_says_of_itself_holds_the_trut
     assert off, "every pod was right to the second: nobody looked away"
 
 
-def test_without_a_watch_every_hour_is_right_or_off_by_no_more_than_its_pods_say(
+def test_without_a_watch_hours_are_right_or_within_their_uncertainty(
     played: Played,
 ) -> None:
-    """Tenants, weights, nodes, classes and clusters; what no pod is in doubt of, with ==."""
+    """Tenants, weights, nodes, classes and clusters; with == where no pod is uncertain."""
     assert wrong_beyond_doubt(played.home, played.in_doubt) == {}
 
 
-def test_money_is_what_was_weighed(played: Played) -> None:
+def test_money_is_weighted_seconds_times_the_price(played: Played) -> None:
     """Weighted seconds of the truth, times the one price; each charge is rounded once."""
     statement = "select cluster_id, count(*), sum(cost_nanos) from marts.fct_charges group by 1"
     charged = {c: (n, int(nanos)) for c, n, nanos in truth.ask(played.home, statement)}

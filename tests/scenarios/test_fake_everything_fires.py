@@ -1,7 +1,7 @@
-"""Every fault of the catalogue, in one scenario, touches somebody who asks.
+"""Every fault of the catalogue, in one scenario, affects a client.
 
-Put here: a client that asks as a collector and a puller would, all through two days.
-Not here: what each fault does to an answer (the tests of the views).
+Put here: a client with the queries of a collector and a puller, through two days.
+Not here: the effect of each fault on a response (the tests of the views).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUERIES = (
     '{__name__=~"DCGM_FI_DEV_GPU_UTIL|DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION|gpu_gfx_activity"}[30m]',
     '{__name__=~"kube_node_info|kube_pod_owner|kube_pod_phase|kube_pod_labels"}[30m]',
     "kube_pod_status_phase",
-    # Far enough back to meet what is gone.
+    # Long enough to include deleted series.
     'up{job="kube-state-metrics"}[6h]',
 )
 
@@ -42,7 +42,7 @@ def test_the_scenario_has_every_fault_of_the_catalogue(fleet: Fleet) -> None:
 
 
 def stops(fleet: Fleet) -> list[datetime]:
-    """The middle and the end of every fault: a puller comes at least so often."""
+    """The middle and the end of every fault, when the puller queries."""
     middles = {(fault.from_at + fault.until_at) // 2 for fault in fleet.faults}
     ends = {min(fault.until_at, fleet.ended_at) for fault in fleet.faults}
     return [instant(second) for second in sorted(middles | ends)]
@@ -59,11 +59,11 @@ def test_every_fault_fires_and_is_counted(fleet: Fleet) -> None:
 
 
 def ask(running: Running, client: httpx.Client, when: datetime) -> None:
-    """What a puller and a collector do at each step; whatever comes back is as it is."""
+    """The queries of a puller and a collector at each step; responses are not checked."""
     for query in QUERIES:
         quietly(client, f"{running.thanos_url}/api/v1/query", {"query": query})
     quietly(client, f"{running.thanos_url}/api/v1/status/buildinfo", {})
-    # A range with steps, which is where look-back and rare answers show.
+    # A range with steps, which shows look-back and intermittent responses.
     parameters = {
         "query": "kube_pod_status_phase",
         "start": str((when - timedelta(hours=1)).timestamp()),
@@ -82,7 +82,7 @@ def ask(running: Running, client: httpx.Client, when: datetime) -> None:
 
 
 def quietly(client: httpx.Client, url: str, parameters: dict[str, str]) -> str:
-    """Ask; faults may break anything. Returns the token of the next page, if there is one."""
+    """Query; faults may break any response. Returns the token of the next page, if there is one."""
     with contextlib.suppress(httpx.HTTPError, ValueError, AttributeError):
         metadata = client.get(url, params=parameters).json().get("metadata", {})
         return str(metadata.get("continue", ""))
@@ -91,7 +91,7 @@ def quietly(client: httpx.Client, url: str, parameters: dict[str, str]) -> str:
 
 @contextlib.contextmanager
 def watching(running: Running) -> Iterator[httpx.Client]:
-    """A watch of pods on every cluster, opened again whenever it ends, from where it was."""
+    """A watch of pods on every cluster, resumed whenever it ends."""
     stop = threading.Event()
     threads = [
         threading.Thread(target=keep_watching, args=(url, stop), daemon=True)

@@ -1,11 +1,11 @@
-"""A fault that is aimed at nothing, or at a time that nobody lives through, is never counted.
+"""A fault without a target, or at a time outside the scenario, is never counted.
 
-Put here: every fault of the catalogue, aimed wrongly, before the client of the scenario in which
-all of them fire (`test_fake_everything_fires`).
-Not here: what each fault does to an answer (the tests of the views).
+Put here: every fault of the catalogue with a wrong target or time, for the client of the scenario
+with all faults (`test_fake_everything_fires`).
+Not here: the effect of each fault on a response (the tests of the views).
 
-A fault that is new is in it at once: its time is put behind the scenario's end, its targets are
-taken away, its share is made nothing. A parameter that is new has to say which of these it is.
+New faults are included automatically: the time is moved behind the scenario's end, the targets are
+removed, the share is set to zero. A new parameter must be listed below as a target or as an effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fake_gpu.scenario.spec import FaultSpec, Scenario
 from fake_gpu.serve import serve, start_of
 from tests.scenarios.test_fake_everything_fires import ask, stops, watching
 
-# Parameters that say whom a fault is about, with a value that is about nobody.
+# Parameters that name a target, with a value that matches none.
 NOBODY: Mapping[str, object] = {
     "card": 99,
     "job": "nobody",
@@ -36,7 +36,7 @@ NOBODY: Mapping[str, object] = {
     "resource": "nobodies",
     "share": Fraction(0),
 }
-# Parameters that say what becomes of it. Some have a value by which nothing does, below.
+# Parameters that name an effect. Some have a value without an effect, below.
 EFFECTS = {
     "as_cluster", "attacker", "back", "delay", "errors_for", "every", "gpus", "grace", "interval",
     "label", "layout", "lookback", "mode", "pause", "pct", "receivers", "requests", "resolution",
@@ -64,7 +64,7 @@ def test_every_parameter_is_a_target_or_an_effect() -> None:
 
 
 def aimed_wrongly(scenario: Scenario) -> Iterator[tuple[str, FaultSpec]]:
-    """Every line of the scenario in every wrong way; as it is, it fires."""
+    """Every line of the scenario with every wrong target or time; unchanged, each line fires."""
     for spec in scenario.faults:
         from_at, until_at = scenario.until + LATER_SECONDS, scenario.until + LATER_SECONDS + 3600
         yield f"{spec.kind} later", replace(spec, from_at=from_at, until_at=until_at)
@@ -88,7 +88,7 @@ WRONG = dict(aimed_wrongly(LOADED.scenario))
 
 @pytest.fixture(scope="module")
 def counts() -> dict[str, int]:
-    """How often each of them was counted, by its name."""
+    """The number of occurrences of each fault, by its name."""
     right = build_fleet(LOADED)
     wrong = replace(LOADED, scenario=replace(LOADED.scenario, faults=tuple(WRONG.values())))
     fleet = build_fleet(wrong)
@@ -109,7 +109,7 @@ def test_a_fault_that_is_aimed_at_nothing_is_never_counted(
     assert counts[name] == 0
 
 
-def test_before_anybody_asks_only_what_really_happens_is_counted() -> None:
+def test_only_faults_of_the_fleet_are_counted_before_the_first_query() -> None:
     fleet = build_fleet(LOADED)
     with serve(LOADED, driven(start_of(fleet))) as running:
         kinds = {fault.fault_id: CATALOGUE[fault.kind] for fault in fleet.faults}
@@ -118,11 +118,11 @@ def test_before_anybody_asks_only_what_really_happens_is_counted() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in library() if name != OPENB])
-def test_what_a_story_of_the_library_says_does_happen(name: str) -> None:
+def test_events_in_library_scenarios_occur(name: str) -> None:
     fleet = build_fleet(load_scenario(name))
     real = [fault for fault in fleet.faults if CATALOGUE[fault.kind].side == "fleet"]
     assert [fault.fault_id for fault in real if not fleet.fired.get(fault.fault_id)] == []
 
 
-def test_every_fault_is_aimed_wrongly_in_some_way() -> None:
+def test_every_fault_has_a_variant_without_a_target() -> None:
     assert {name.split()[0] for name in WRONG} == set(CATALOGUE)

@@ -1,10 +1,10 @@
-"""A fleet without faults has no finding, whether its GPUs are busy, idle, or not there at all.
+"""A fleet without faults has no finding, with busy GPUs, idle GPUs, or none.
 
-Put here: findings of fleets drawn from a seed, measured by samples alone or by both sources; beside
-them one idle cluster counted by hand, and one whose requests are really lost.
-Not here: that the facts of drawn fleets are the truth (`test_facts_equal_truth`).
+Put here: findings of random fleets, measured by samples alone or by both sources; one idle cluster
+calculated by hand, and one whose requests are lost.
+Not here: comparing the facts of random fleets with the truth (`test_facts_equal_truth`).
 
-A failing fleet is read with `python -m tests.random_fleets --fleet SEED [--by-samples]`.
+`python -m tests.random_fleets --fleet SEED [--by-samples]` prints a failing fleet.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ from warehouse.home import Home
 PERIOD = BillingPeriod("2026-10")
 AFTER = StoppedClock(parse_instant("2026-11-03T00:00:00Z", "test"))
 FLEETS = 4
-# Of samples alone. Telemetry of an hour names pods whose last sample is of the hour before; the
-# first partition of a card is busy for the others; a shared card names a pod that does not run yet.
+# By samples alone. The telemetry of an hour names pods whose last sample is in the hour before; the
+# first partition of a card is busy for the others; a shared card names a pod that is not running
+# yet.
 BUSY_WITHOUT_A_POD = (1640259874, 7054, 17082)
-# Of both sources: a pod that starts 6 s before measuring ends, when no sample of it is due yet.
+# By both sources: a pod that starts 6 s before the end of measuring, before its first sample.
 CUT_OFF_AT_THE_END = 17315
 IDLE = "idle_nights_and_weekends"
 STILL_OPEN = "month_not_over"
 
-# The scheduler goes on counting the pod whose requests kube-state-metrics calls something else.
+# The scheduler still counts the pod whose requests have another name in kube-state-metrics.
 REQUESTS_LOST = """
 name: requests_lost
 story: A metric that was taken off the allow-list, or renamed, before anything was measured.
@@ -68,7 +69,7 @@ faults:
      from: +0h, until: +3h}
 """
 
-# Nor is the scheduler's metric on the allow-list. Only telemetry shows that there was a pod.
+# The scheduler's metric is not on the allow-list either. Only telemetry shows the pod.
 ALL_REQUESTS_LOST = f"""{REQUESTS_LOST.replace("lost", "unnoticed")}
   - {{fault: metric_renamed, metric: kube_pod_resource_request, to: scheduled,
      from: +0h, until: +3h}}
@@ -77,7 +78,7 @@ ALL_REQUESTS_LOST = f"""{REQUESTS_LOST.replace("lost", "unnoticed")}
 
 @dataclass(frozen=True)
 class Checked:
-    """What was counted, and the findings of each fleet by its name; 'fleet' has those of none."""
+    """The facts, and the findings of each fleet by name; 'fleet' has those without a cluster."""
 
     home: Home
     decisions: Decisions
@@ -89,7 +90,7 @@ class Checked:
 
 
 def fleets(first_seed: int, count: int) -> dict[str, Fleet]:
-    """By seed and sources: measured by samples alone where the seed is even."""
+    """By seed and sources: fleets with an even seed are measured by samples alone."""
     return {
         f"{seed} {sources}": read(fault_free_fleet(seed, by_samples=sources == "samples"))
         for seed in range(first_seed, first_seed + count)
@@ -138,7 +139,7 @@ def test_a_fleet_without_faults_has_no_finding(few: Checked) -> None:
     assert {name: few.said(name) for name in few.findings if name not in faulty} == {}
 
 
-def test_idle_nights_and_weekends_cost_nothing_and_hide_nothing(few: Checked) -> None:
+def test_idle_nights_and_weekends_have_no_cost_and_full_coverage(few: Checked) -> None:
     """Two cards for four hours, then one for four and a half; the weekend has rows of coverage."""
     statement = """
         select pod_name, sum(running_seconds * device_count) from marts.fct_pod_hours
@@ -157,8 +158,8 @@ def test_idle_nights_and_weekends_cost_nothing_and_hide_nothing(few: Checked) ->
     assert truth.ask(few.home, busiest) == [(0, 72 - 4 - 5), (1, 5), (2, 4)]
 
 
-def test_a_request_metric_that_is_lost_while_a_pod_has_devices_is_a_gap(few: Checked) -> None:
-    """From the scheduler's own count: the pod's hour and its minute before, and no idle hour."""
+def test_a_lost_request_metric_of_a_pod_with_devices_is_a_gap(few: Checked) -> None:
+    """From the scheduler's metric: the hour of the pod and the minute before; no idle hour."""
     found = {finding.code: finding for finding in few.findings["lost samples"]}
     assert set(found) >= {"GAP-001", "GAP-007"}
     assert found["GAP-001"].blocks
@@ -167,8 +168,8 @@ def test_a_request_metric_that_is_lost_while_a_pod_has_devices_is_a_gap(few: Che
     assert "kube_pod_container_resource_requests" in found["GAP-007"].where
 
 
-def test_requests_that_no_metric_shows_are_a_gap_where_telemetry_names_a_pod(few: Checked) -> None:
-    """The hour in which the pod ran, by telemetry, which is known by the hour."""
+def test_requests_without_a_metric_are_a_gap_if_telemetry_names_a_pod(few: Checked) -> None:
+    """The hour in which the pod ran; telemetry shows only the hour."""
     found = {finding.code: finding for finding in few.findings["unnoticed samples"]}
     assert set(found) >= {"GAP-001", "GAP-007"}
     assert found["GAP-001"].blocks
@@ -177,8 +178,8 @@ def test_requests_that_no_metric_shows_are_a_gap_where_telemetry_names_a_pod(few
     assert "kube_pod_container_resource_requests" in found["GAP-007"].where
 
 
-def test_in_an_open_month_nothing_is_missing_after_the_last_hour_that_is_over(few: Checked) -> None:
-    """At 03:11 the hour until 03:00 can have been queried, and none later; at 04:11 one is due."""
+def test_an_open_month_has_no_missing_hour_after_its_last_ended_hour(few: Checked) -> None:
+    """At 03:11 the hour until 03:00 can have been queried, no later one; at 04:11 one is due."""
     cluster_id = next(cluster for cluster, name in few.names.items() if name == "open samples")
     for now, missing in (("03:11", 0), ("04:10", 0), ("04:11", 3600)):
         clock = StoppedClock(parse_instant(f"2026-10-05T{now}:00Z"))
@@ -190,8 +191,8 @@ def test_in_an_open_month_nothing_is_missing_after_the_last_hour_that_is_over(fe
     assert [f.code for f in few.findings["open samples"]] == ["GAP-001"]
 
 
-def test_in_an_open_month_nothing_is_uncertain_after_the_last_hour(few: Checked) -> None:
-    """Two devices from 01:00 until 03:00; its start lies between two scrapes, and no end is due."""
+def test_an_open_month_has_no_uncertainty_after_its_last_hour(few: Checked) -> None:
+    """Two devices from 01:00 until 03:00; its start is between two scrapes, and no end is due."""
     statement = """
         select sum(running_seconds * device_count), max(uncertain) from (
             select running_seconds, device_count,

@@ -1,12 +1,12 @@
-"""The faults that corrupt a bill most often, and in silence: what each one of them ends as.
+"""The faults that most often make a bill wrong without an error, each with its result.
 
-Put here: a table of those faults of the sources and the landing, the fake's name for each, and the
-tests that switch it on and say what comes of it.
-Not here: those tests; each stands with others of its source. What is billed of a fault
+Put here: a table of those faults of the sources and the landing, the simulator's name for each,
+and the tests that inject it and check the result.
+Not here: those tests, which are beside others of their source; the bill after a fault
 (`test_simulated_months`).
 
-The table fails where the simulated fleet knows a fault of such a number that no row names, where a
-row names a test that is gone, and where none of a row's tests switches its fault on.
+The table fails if it lacks a fault of the simulator with such a number, if it names a test that
+does not exist, or if none of a row's tests injects its fault.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SCENARIOS = Path(__file__).parents[2] / "fake_gpu" / "scenarios"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault by its number in the catalogue, and what shows how it ends."""
+    """A fault by its number in the catalogue, and the tests of its result."""
 
     code: str
     what: str
     ends_as: str
-    names: tuple[str, ...]  # in the simulated fleet; or what the test's text calls it
+    names: tuple[str, ...]  # in the simulator, or in the test's text
     shown_by: tuple[Callable[..., Any], ...]
 
 
@@ -48,39 +48,39 @@ TABLE = (
     Fault("A01", "a store is down, refuses or hangs, and no warning says so",
           "warned while it warns, then empty, a mass absence, or pods that lack a metric",
           ("store_vanishes", "store_hangs", "receiver_gone", "partial_response"),
-          (thanos.test_a_store_that_vanishes_warns_first_and_is_empty_then,
-           thanos.test_a_store_that_hangs_is_an_error_first_and_is_empty_then,
-           thanos.test_a_receiver_that_is_gone_takes_pods_in_silence_and_is_asked_again,
-           thanos.test_a_receiver_that_went_between_two_hours_is_a_mass_absence,
+          (thanos.test_a_store_that_vanishes_warns_first_and_is_empty_later,
+           thanos.test_a_store_that_hangs_is_an_error_first_and_empty_later,
+           thanos.test_a_lost_receiver_hides_pods_and_the_hour_is_pulled_again,
+           thanos.test_a_receiver_lost_between_two_hours_is_a_mass_absence,
            thanos.test_a_partial_response_keeps_its_warning)),
     Fault("A02", "success, and nothing in it",
           "empty, which is not no usage; a renamed metric is asked for and absent",
           ("empty_success", "metric_renamed"),
           (thanos.test_an_empty_success_is_empty_and_not_no_usage,
-           thanos.test_a_renamed_metric_is_asked_and_absent_and_a_mass)),
+           thanos.test_a_renamed_metric_is_absent_and_a_mass_absence)),
     Fault("A04", "the same thing told twice, by replicas or by a second exporter",
           "kept twice, each series under its own labels, so that it is counted once",
           ("second_kube_state_metrics", "replicas_undeclared"),
-          (thanos.test_what_is_told_twice_is_kept_twice_and_told_apart,)),
+          (thanos.test_duplicate_series_are_stored_twice_with_distinct_labels,)),
     Fault("A05", "averages of down-sampled blocks in the place of samples",
           "empty where raw samples are asked for and gone; degraded where averages come instead",
           ("downsampled",),
-          (thanos.test_where_only_down_sampled_blocks_are_left_nothing_is_answered_and_it_is_empty,
-           thanos.test_averages_of_down_sampled_blocks_are_never_taken_for_samples,
+          (thanos.test_an_hour_with_down_sampled_blocks_only_has_no_samples,
+           thanos.test_averages_of_down_sampled_blocks_never_count_as_samples,
            thanos.test_averages_for_a_part_of_an_hour_are_noticed_too)),
     Fault("A06", "evaluation steps look back and prolong every series",
           "right evidence: what is asked raw is prolonged by nothing",
           ("lookback_overrun",),
-          (thanos.test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw,)),
+          (thanos.test_look_back_of_a_server_does_not_prolong_raw_samples,)),
     Fault("A08", "samples arrive after the hour was asked for",
           "counted again, and asked again where the counts differ; both versions stay",
-          ("late_arrival",), (thanos.test_samples_that_arrive_late_are_found_by_counting_again,)),
+          ("late_arrival",), (thanos.test_samples_that_arrive_late_are_found_by_a_recount,)),
     Fault("A10", "scrapes or rounds of the collector are lost",
           "holes: runs that break, and failed scrapes as a counted zero",
           ("dropped_scrapes", "exporter_down", "collector_down"),
           (thanos.test_scrapes_that_every_replica_lost_break_the_runs,
            thanos.test_a_failed_scrape_is_a_counted_zero,
-           thanos.test_half_an_hour_without_samples_is_a_hole_in_every_pod)),
+           thanos.test_half_an_hour_without_samples_is_a_gap_in_every_pod)),
     Fault("B02", "the watch drops, 410, and what was deleted meanwhile is lost",
           "a list that is compared with what was open, and a gap with both ends",
           ("watch_dropped", "watch_expired", "api_unavailable", "bookmarks_missing"),
@@ -116,7 +116,7 @@ TABLE = (
 
 
 def switched_on(test: Callable[..., Any]) -> str:
-    """Everything that a test names: its text, its cases, their scenarios, what it calls nearby."""
+    """All names in a test: text, cases, their scenarios, and local functions that it calls."""
     cases = [mark.args for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
     module = inspect.getmodule(test)
     assert isinstance(module, ModuleType)
@@ -134,7 +134,7 @@ def switched_on(test: Callable[..., Any]) -> str:
 
 
 @pytest.mark.parametrize("fault", TABLE, ids=lambda fault: fault.code)
-def test_each_of_them_is_switched_on_and_ends_as_the_table_says(fault: Fault) -> None:
+def test_each_fault_is_injected_by_its_tests(fault: Fault) -> None:
     shown = {test.__name__: switched_on(test) for test in fault.shown_by}
     for name in fault.names:
         assert any(name in text for text in shown.values()), (fault.code, name)
@@ -143,7 +143,7 @@ def test_each_of_them_is_switched_on_and_ends_as_the_table_says(fault: Fault) ->
         assert any(name in text for name in fault.names), (test_name, "shows none of the faults")
 
 
-def test_no_fault_of_such_a_number_is_left_out() -> None:
+def test_the_table_has_every_fault_of_its_numbers() -> None:
     codes = [fault.code for fault in TABLE]
     assert codes == sorted(set(codes))
     assert len(codes) == 13

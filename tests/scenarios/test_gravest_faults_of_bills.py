@@ -1,12 +1,12 @@
-"""Faults of the warehouse, the models and the close: what each one of them ends as.
+"""Faults of the warehouse, the models and the close, each with its result.
 
-Put here: a table of every fault of the finalisation and of the gravest ones before it, by what a
-test does it, and the tests that do it and say what comes of it.
-Not here: those tests; each stands with what it is about. Faults of the sources and the landing
+Put here: a table of every fault of the close and of the most serious ones before it, with the text
+that causes it in a test, and the tests that check the result.
+Not here: those tests, which are beside their subject; faults of the sources and the landing
 (`test_gravest_faults`).
 
-The table fails where a number is left out, where a row names a test that is gone or that nobody
-runs, and where none of a row's tests does what makes the fault.
+The table fails if a number is missing, if it names a test that does not exist or does not run, or
+if none of a row's tests causes the fault.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ GRAVEST_BEFORE_A_CLOSE = ["D01", "E01", "E02", "E03", "E04", "E11"]
 
 
 def is_run(test: Callable[..., Any]) -> bool:
-    """Whether the default run collects this very function."""
+    """Whether the default run collects this function."""
     module = inspect.getmodule(test)
     assert module is not None
     path = Path(inspect.getfile(test))
@@ -183,7 +183,7 @@ def _list(value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("fault", TABLE, ids=lambda fault: fault.code)
-def test_each_of_them_is_done_and_ends_as_the_table_says(fault: Fault) -> None:
+def test_each_fault_of_bills_is_caused_by_its_tests(fault: Fault) -> None:
     assert [test.__name__ for test in fault.shown_by if not is_run(test)] == []
     shown = {test.__name__: switched_on(test) for test in fault.shown_by}
     for name in fault.names:
@@ -192,6 +192,6 @@ def test_each_of_them_is_done_and_ends_as_the_table_says(fault: Fault) -> None:
         assert any(name in text for name in fault.names), (test_name, "does not do it")
 
 
-def test_no_fault_of_such_a_number_is_left_out() -> None:
+def test_the_table_has_every_fault_of_its_numbers() -> None:
     finalisation = [f"F{number:02}" for number in range(1, 19)]
     assert [fault.code for fault in TABLE] == [*GRAVEST_BEFORE_A_CLOSE, *finalisation]

@@ -1,6 +1,6 @@
-"""What the how-to pages tell their reader to run, runs; a block that went stale fails.
+"""The commands of the how-to pages run; an outdated block fails.
 
-Put here: the pages that need no closed month, and that every page is typed somewhere.
+Put here: the pages that need no closed month, and a check that every page is run by some test.
 Not here: the page on correcting and the README (`test_thin_line`), Dagster's pages
 (`servers/test_pages_in_a_browser`), tutorials (`test_pages_as_typed`).
 """
@@ -26,21 +26,21 @@ pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
 FAKE, HUB = "how-to/a-fake-cluster-of-your-own.md", "how-to/ask-an-acm-hub.md"
 WATCH, HEAL = "how-to/watch-a-cluster.md", "how-to/backfill-a-gap-and-close-a-month.md"
-# Typed elsewhere: `test_thin_line` has the first two, the last one begins with
-# `up --demo`, which the browser's test starts; its other blocks are typed as a tutorial.
+# Run elsewhere: the first two in `test_thin_line`. The last one begins with `up --demo`, which the
+# browser's test starts; its other blocks run like a tutorial.
 CORRECT, WALK = (
     "how-to/correct-void-and-restore.md",
     "explanation/from-an-invoice-line-to-the-raw-sample.md",
 )
 OPERATOR = "tutorials/operator.md"
-# Typed against a real API server: `servers/test_amd_exporter_installed`.
+# Run with a real API server: `servers/test_amd_exporter_installed`.
 AMD = "how-to/amd-gpus.md"
 PORTAL = "how-to/run-the-portal.md"
 
 
 @contextmanager
 def serving(folder: Path, command: list[str]) -> Iterator[dict[str, str]]:
-    """What the page starts in a terminal of its own; the addresses that it prints, by name."""
+    """Start the server that the page starts in a second terminal; returns the printed addresses."""
     program = Path(sys.executable).with_name(command[0])
     with subprocess.Popen(
         [program, *command[1:], "-o", "csv"], cwd=folder, stdout=subprocess.PIPE, text=True
@@ -92,7 +92,7 @@ def test_a_hub_gets_its_manifests_and_the_ledger_its_settings(tmp_path: Path) ->
     thanos = load_settings(config).cluster(CLUSTER_ID).thanos
     assert thanos is not None
     assert all(thanos.pins.of(exporter) for exporter in Exporter if exporter)
-    # Nothing is measured yet, and that is a ✗ of its own: the doctor ends with 1.
+    # No hour has landed yet, which is a ✗ of its own: the doctor ends with 1.
     where = {"GPU_LEDGER_HOME": "my-ledger"}
     typed(tmp_path, f"{doctor.strip()} || test $? = 1", where)
 
@@ -136,7 +136,7 @@ READ_ONLY = {
 """Pages whose blocks change a clone, a bucket or a real cluster."""
 
 
-def test_every_page_with_something_to_type_is_typed() -> None:
+def test_every_page_with_commands_is_run() -> None:
     pages = {
         str(path.relative_to(DOCS)): {kind for kind, _ in blocks(str(path.relative_to(DOCS)))}
         for folder in ("how-to", "explanation", "tutorials")
@@ -146,11 +146,11 @@ def test_every_page_with_something_to_type_is_typed() -> None:
     assert to_type == {FAKE, HUB, WATCH, HEAL, CORRECT, OPERATOR, AMD, PORTAL} | READ_ONLY
     shown = {page for page, kinds in pages.items() if "console" in kinds}
     assert {page for page in shown if not page.startswith("tutorials/")} == {WALK}
-    # A block without a language would be read by nobody.
+    # A block without a language would not be run.
     assert {page for page, kinds in pages.items() if "" in kinds} == set()
 
 
-def test_what_the_page_on_healing_starts_is_there(tmp_path: Path) -> None:
+def test_the_commands_that_the_repair_page_starts_exist(tmp_path: Path) -> None:
     block, attempts = of(HEAL, "sh")
     typed(tmp_path, "gpu-ledger init my-ledger")
     said = typed(tmp_path, attempts, {"GPU_LEDGER_HOME": "my-ledger"})

@@ -1,7 +1,7 @@
-"""A real Spark computes the same marts from the evidence of every scenario and of random fleets.
+"""A real Spark calculates the same marts from the evidence of every scenario and of random fleets.
 
-Put here: which clusters are compared. Not here: how it is done (`tests/marts_on_spark.py`), or the
-smallest home (`tests/servers/test_marts_on_spark.py`).
+Put here: the choice of clusters. Not here: the method (`tests/marts_on_spark.py`), or the smallest
+home (`tests/servers/test_marts_on_spark.py`).
 """
 
 from __future__ import annotations

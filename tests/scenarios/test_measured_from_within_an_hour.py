@@ -1,8 +1,8 @@
-"""A cluster whose measuring begins within an hour: the hour is pulled, and counted from then on.
+"""A cluster measured from the middle of an hour: the hour is pulled, and its part counts.
 
-Put here: the pull of such an hour and its day, the seconds that count in it, what a dry run of the
-close says of the month, which is not over, and the doctor on its idle nights.
-Not here: which hours are expected (`tests/unit/test_decisions_book`).
+Put here: the pull of such an hour and its day, the seconds that count in it, a dry run of the close
+of the open month, and the doctor on its idle nights.
+Not here: the expected hours (`tests/unit/test_decisions_book`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(
     assert "blocking:" not in closed.output
     assert "2026-10 is not over: it ends at 2026-11-01T00:00:00Z" in closed.output
     assert "The amounts are those until 2026-10-02T10:00:00Z at the latest." in closed.output
-    # A sample beyond each edge shows the pods: they ran until there, and nothing is uncertain.
+    # A sample beyond each edge shows the pods, so they ran until there without uncertainty.
     statement = """
         select
             min(segment_started_at), max(segment_ended_at), sum(running_seconds * device_count),
@@ -74,7 +74,7 @@ def test_hours_are_pulled_and_counted_from_within_an_hour_on(
 
 
 def test_doctor_reports_no_problem_of_a_cluster_without_gpu_pods(tmp_path: Path) -> None:
-    """The last hour before 07:15 has idle GPUs and pods that request none."""
+    """The last hour before 07:15 has idle GPUs, and its pods request none."""
     fleet = build_fleet(load_scenario("idle_nights_and_weekends"))
     clock = driven(EIGHT - timedelta(minutes=45))
     with serve(fleet, clock) as running:

@@ -1,7 +1,7 @@
-"""Last month on the first day: a Thanos that has been there for long, and no collector.
+"""Last month on the first day: an old Thanos, and no collector.
 
-The month closes with its uncertainty printed; for every pod that a sample saw, what really was lies
-inside it. Pods that no sample saw are counted here from the truth: they are the named limit.
+The month closes with its uncertainty printed, and the truth of every pod with a sample is within
+it. Pods without a sample are counted here from the truth; they are a documented limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.scenarios import against_truth as truth
 
 PERIOD = BillingPeriod("2026-10")
 INTERVAL_SECONDS = 300 + 30
-"""What the samples of this cluster can tell apart: the collection's interval and the scrape's."""
+"""The resolution of this cluster's samples: the interval of collection and of scrapes."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ def counted(closed: Closed) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def really(closed: Closed) -> dict[tuple[str, str], int]:
-    """(cluster, pod): the seconds that it ran; each asks for one kind of device."""
+    """(cluster, pod): the seconds that it ran; each pod requests one kind of device."""
     found = truth.true_allocations(closed.fleet)
     assert len({(cluster, uid) for cluster, uid, _ in found}) == len(found)
     return {(cluster, uid): running for (cluster, uid, _), (running, _) in found.items()}
 
 
-def test_what_really_was_lies_inside_the_uncertainty_of_every_pod_that_was_sampled(
+def test_the_truth_is_within_the_uncertainty_of_every_sampled_pod(
     closed: Closed,
 ) -> None:
     found, ran = counted(closed), really(closed)
@@ -108,8 +108,8 @@ def test_the_month_closes_and_prints_its_uncertainty(closed: Closed) -> None:
         assert f"uncertainty of starts and ends: {own} device seconds" in text
 
 
-def test_documents_name_devices_as_pods_asked_for_them(closed: Closed) -> None:
-    """A metric says `nvidia_com_gpu`; a customer asked for `nvidia.com/gpu`."""
+def test_documents_name_devices_as_pods_request_them(closed: Closed) -> None:
+    """A metric has `nvidia_com_gpu`; the pod requested `nvidia.com/gpu`."""
     asked = {(uid, resource) for _, uid, resource in truth.true_allocations(closed.fleet)}
     record = closed.opened.record
     for issued in record.invoices(PERIOD.name):

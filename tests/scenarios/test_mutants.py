@@ -1,4 +1,4 @@
-"""Mutants of the models, drawn at random: the tests catch each of them."""
+"""Randomly drawn mutants of the models: the tests catch each of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every page of the tutorials is typed again, as a reader would; a stale block fails.
+"""Every page of the tutorials is run like by a reader; an outdated block fails.
 
-These are the first ten minutes of four users as well. What the pages say of the demo's amounts is
-what `test_thin_line` says with a pencil; a page is compared with what is really said, line by line.
+These are also the first ten minutes of four kinds of users. The amounts of the demo on the pages
+are those that `test_thin_line` calculates by hand; a page is compared with the output line by line.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ ON_THE_DEMO = ("auditor", "analyst", "programme-owner", "tenant")
 
 
 def test_the_demo_and_the_pages_that_stand_on_it(tmp_path: Path) -> None:
-    """One demo, typed once; an auditor, an analyst, a programme owner and a tenant go on."""
+    """One demo, run once; an auditor, an analyst, a programme owner and a tenant continue."""
     for name in ("the-demo", *ON_THE_DEMO):
         typed = commands(TUTORIALS / f"{name}.md")
         assert len(typed) > 1
         assert stale(typed, type_page(typed, tmp_path)) == []
 
 
-def test_an_operator_heals_a_month_and_closes_it(tmp_path: Path) -> None:
-    """`gpu-ledger up --demo` is this home and this estate, with Dagster's pages before it."""
+def test_an_operator_repairs_a_month_and_closes_it(tmp_path: Path) -> None:
+    """`gpu-ledger up --demo` has the same home and simulated fleet, with Dagster's pages."""
     with open_month(DEMO, tmp_path / DEMO_HOME, no_bar) as made:
         typed = commands(TUTORIALS / "operator.md")
         assert typed[0].command == in_its_time(made).replace(f"{tmp_path.resolve()}/", "")

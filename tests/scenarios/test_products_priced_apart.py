@@ -1,7 +1,7 @@
-"""`pcie_and_sxm`: one chip on two kinds of cards, priced apart by a row in products.csv.
+"""`pcie_and_sxm`: one chip on two kinds of cards, with two prices by a row in products.csv.
 
-Put here: the invoices of that month, with and without the row, by a pencil.
-Not here: which rows products.csv may have (`tests/unit/test_decisions_products`).
+Put here: the invoices of that month, with and without the row, calculated by hand.
+Not here: the valid rows of products.csv (`tests/unit/test_decisions_products`).
 
     SXM     4.00 an hour: train 2 cards for 6 h is 48.00
     PCIe    2.50 an hour: serve 1 card for 6 h is 15.00, fold 1/7 of a card for 6 h is 15/7

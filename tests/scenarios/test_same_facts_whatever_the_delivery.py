@@ -1,8 +1,8 @@
-"""The same evidence gives the same facts: however it is cut, in whatever order it comes, twice or
-once, with whatever number of threads, in whatever time zone and locale (invariants 10 and 22).
+"""The same evidence gives the same facts: with any windows, in any order, once or twice, with any
+number of threads, time zone and locale (invariants 10 and 22).
 
-The locale is one with decimal commas and an order of letters of its own, compiled for the test. The
-next DuckDB is asked in `tests/servers/test_facts_in_the_next_duckdb.py`.
+The locale has decimal commas and its own order of letters, and is compiled for the test.
+`tests/servers/test_facts_in_the_next_duckdb.py` covers the next DuckDB.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def estonian(expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def played(home: Home, rng: random.Random | None) -> list[Fleet]:
-    """Both sources of the fleets, with a broken watch; in any order when one is drawn."""
+    """Both sources of the fleets, with a broken watch; in random order if `rng` is given."""
     fleets = [read(scenario(seed)) for seed in SEEDS]
     for fleet in reversed(fleets) if rng else fleets:
         gap = (fleet.started_at + 3000, fleet.started_at + 4200)
@@ -84,7 +84,7 @@ def played(home: Home, rng: random.Random | None) -> list[Fleet]:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The hash of the facts as they come, under the locale of all tests."""
+    """The hash of the facts in normal order, under the locale of all tests."""
     home = Home.create(tmp_path_factory.mktemp("plain") / "home")
     return facts_of(home, played(home, None))
 
@@ -108,6 +108,6 @@ def test_deliveries_threads_and_zone_change_no_byte(
 def test_a_locale_with_commas_and_another_order_changes_no_byte(
     expected: str, tmp_path: Path
 ) -> None:
-    """Evidence is asked, landed, decoded and counted under it."""
+    """Evidence is pulled, landed, decoded and counted under it."""
     home = Home.create(tmp_path / "home")
     assert facts_of(home, played(home, None)) == expected

@@ -1,10 +1,10 @@
-"""Simulated months: whatever the sources do, an amount is right or a finding names hour and cause.
+"""Simulated months: after any fault, an amount is right or a finding names hour and cause.
 
 `make test-deep` simulates every fault once, in the same few hundred tenant-months; `make explore`
-simulates N others. What became of each fault is printed; `make simulate` writes the page of that.
+simulates N others. The result of each fault is printed; `make simulate` writes the page of results.
 
-The expected side is the truth ledger, which shares no code with the pipeline, and a price list and
-a rounding of its own below.
+The expected amounts come from the truth ledger, which shares no code with the pipeline, and from a
+price list and a rounding of its own below.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ EVERY_FAULT_SEED = 20261014
 SEED = int(os.environ.get("SEED", str(EVERY_FAULT_SEED)))
 TENANT_MONTHS = int(os.environ.get("N", "1000"))
 CLUSTERS = -(-len(TROUBLES) * CLEAN_EVERY // (CLEAN_EVERY - 1))
-"""Of each simulated month: every fault in one cluster, and the clean ones beside them."""
+"""Per simulated month: a cluster for each fault, and the clusters without faults."""
 TENANTS = range(5, 21)
-"""Of one cluster: fewer have not all the work that faults need, more make builds of minutes."""
+"""Per cluster: with fewer, some faults have no target; with more, builds take minutes."""
 
 PRICES = {
     "NVIDIA-A100-SXM4-80GB": Decimal("2.50"),
@@ -60,22 +60,23 @@ NANO = Decimal("0.000000001")
 CENT = Decimal("0.01")
 TOO_SHORT = "REC-003"
 SCRAPE_SECONDS = 30
-"""A shorter life may lie between two scrapes: docs/explanation/limits.md."""
+"""A shorter pod may be between two scrapes: docs/explanation/limits.md."""
 NEAR = timedelta(hours=1)
-"""How far from its fault a finding may lie: it names whole hours, and a pod's whole life."""
+"""The largest distance of a finding from its fault, because findings name whole hours and pods."""
 
 UNCERTAIN = frozenset({"GAP-003"})
 """Findings of hours in which starts and ends are known to the sampling interval, as printed."""
 UNKNOWN = frozenset({"GAP-001", "JRN-001", "REC-001", "REC-002"})
-"""Findings of hours in which an amount may be anything: a source is away, or contradicts."""
+"""Findings of hours with an unknown amount: a source is missing, or contradicts the other."""
 WITHOUT_PLACE = {"GAP-005": "GAP-002", "GAP-006": "GAP-003"}
-"""Limits are about a tenant's whole month, and passed because of gaps that are findings too."""
+"""Limits are for a tenant's whole month, and exceeded because of gaps that have findings too."""
 
 DANGEROUS = frozenset({"A01", "A02", "A04", "A05", "A06", "A08", "A10", "B02", "B04", "B05", "B17"})
-"""Faults that corrupt a bill in silence, as far as a source can show them. B15, devices by claim
-and of another vendor, is work that the clean clusters have."""
+"""Faults that make a bill wrong without an error, if a source can show them. B15, devices by claim
+and of another vendor, is a workload of the clusters without faults.
+"""
 TOLD_ELSEWHERE = frozenset({Cause.NEVER_ASKED, Cause.LABEL_INVALID})
-"""Every hour of these months is asked for, and no exporter of theirs writes an invalid label."""
+"""Every hour of these months is queried, and no exporter writes an invalid label."""
 
 
 def months() -> Iterator[tuple[int, int, int]]:
@@ -99,7 +100,7 @@ SEEN: list[Seen] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def published(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The page of what became of the faults, when every month was compared and nothing failed."""
+    """Write the page of the results if every month was compared and none failed."""
     failed = request.session.testsfailed
     yield
     wanted = list(months())
@@ -127,13 +128,13 @@ PodHour = tuple[str, str, int]  # cluster, pod, the hour's first second
 
 @dataclass(frozen=True)
 class Seen:
-    """A month, and what was true of it."""
+    """A month, and its truth."""
 
     month: Month
 
     @cached_property
     def oracle(self) -> dict[str, Decimal]:
-        """Tenant → what is owed, to the cent; each class and shape is rounded to 10⁻⁹ first."""
+        """Tenant → its correct invoice, in cents; each class and shape is rounded to 10⁻⁹ first."""
         owed: defaultdict[str, Decimal] = defaultdict(Decimal)
         for row in ledger(self.rows, "tenant-periods"):
             weighted = Fraction(
@@ -157,7 +158,7 @@ class Seen:
 
     @cached_property
     def homes(self) -> dict[str, str]:
-        """Tenant → the one cluster that it is in."""
+        """Tenant → its only cluster."""
         fleet = self.month.running.fleet
         return {pod.namespace: c.cluster_id for c in fleet.clusters for pod in c.pods}
 
@@ -169,7 +170,7 @@ class Seen:
 
     @cached_property
     def troubles(self) -> dict[str, Trouble | None]:
-        """Cluster → what goes wrong in it."""
+        """Cluster → its fault."""
         fleet = self.month.running.fleet
         return {c.cluster_id: trouble_of(fleet.seed, n) for n, c in enumerate(fleet.clusters)}
 
@@ -183,7 +184,7 @@ class Seen:
 
     @cached_property
     def news(self) -> list[Finding]:
-        """Every flag but that a pod was too short to be sampled."""
+        """Every flag except those of pods too short to be sampled."""
         return [f for f in self.month.check_result.findings if f.code != TOO_SHORT]
 
     def cluster_of(self, finding: Finding) -> str:
@@ -198,7 +199,7 @@ class Seen:
 
     @cached_property
     def doubts(self) -> list[Doubt]:
-        """Pod-hours that are wrong, each of which has to be flagged, with what they stand on."""
+        """Wrong pod-hours, each of which must be flagged, with their evidence."""
         found = []
         for row in self.truth.pods:
             pod = row["cluster_id"], row["pod_uid"]
@@ -210,7 +211,7 @@ class Seen:
 
     @cached_property
     def off_by_pod(self) -> dict[tuple[str, str], dict[int, int]]:
-        """(cluster, pod): by how many device seconds each hour is wrong."""
+        """(cluster, pod): the error of each hour in device seconds."""
         off: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         for (cluster, pod, second), (true, counted) in self.wrong_seconds.items():
             off[cluster, pod][second] = abs(true - counted)
@@ -218,7 +219,7 @@ class Seen:
 
     @cached_property
     def wrong_seconds(self) -> dict[PodHour, tuple[int, int]]:
-        """Where what was counted is not what was: (true, counted) device seconds."""
+        """The pod-hours that differ from the truth: (true, counted) device seconds."""
         true = self.truth.pod_hours
         counted = truth.counted(self.month.opened.home, "pod-hours")
         pairs = {
@@ -239,7 +240,7 @@ class Seen:
 
     @cached_property
     def unflagged(self) -> dict[PodHour, tuple[int, int]]:
-        """Wrong seconds that no finding of their very hour accounts for."""
+        """Wrong seconds without a finding for the same hour."""
         off: Counter[tuple[str, str]] = Counter()
         for (cluster, pod, _), (true, counted) in self.wrong_seconds.items():
             off[cluster, pod] += abs(true - counted)
@@ -254,7 +255,7 @@ class Seen:
         }
 
     def unseen(self, pod: tuple[str, str]) -> int:
-        """The device seconds of a pod that nobody watched and no scrape met, as docs say."""
+        """The device seconds of a pod without a watch and without a scrape, a documented limit."""
         lived = {k: pair for k, pair in self.wrong_seconds.items() if k[:2] == pod}
         whole = sum(found[0] for k, found in self.truth.pod_hours.items() if k[:2] == pod)
         [devices] = {row["device_count"] for row in self.truth.pods if row["pod_uid"] == pod[1]}
@@ -274,7 +275,7 @@ class Seen:
         return finding.code in UNKNOWN and about_this
 
     def fates(self) -> Iterator[Fate]:
-        """What became of each fault: how often it fired, and how it was told."""
+        """The result of each fault: the number of its occurrences, and its findings."""
         wrong = Counter(cluster for cluster, _, _ in self.wrong_seconds)
         count = self.month.running.ledger.count
         for cluster, trouble in self.troubles.items():
@@ -309,7 +310,7 @@ def test_every_second_is_right_or_flagged_in_its_hour(seen: Seen) -> None:
 
 
 def test_every_mart_is_off_by_no_more_than_its_wrong_pod_hours(seen: Seen) -> None:
-    """Tenants, weights, nodes, classes and clusters; where no pod-hour is wrong, with ==."""
+    """Tenants, weights, nodes, classes and clusters; with == where no pod-hour is wrong."""
     counted = {grain: truth.counted_facts(seen.month.opened.home, grain) for grain in GRAINS}
     wrong = {
         grain: dict(list(found.items())[:5])
@@ -362,12 +363,12 @@ def explains(seen: Seen, cluster: str, finding: Finding) -> bool:
         return trouble.has_no_server
     began, ended = instant(fault.from_at), instant(fault.until_at)
     if began <= ASKED_AGAIN_AT < ended:
-        return True  # it was there when all hours were asked for the last time
+        return True  # it was in force at the last query of all hours
     return finding.hour_started_at < ended + NEAR and began - NEAR < finding.hour_ended_at
 
 
 def test_every_fault_has_fired_and_was_caught(seen: Seen) -> None:
-    """Caught: told by the words of its class, or repaired, so that only right amounts are left."""
+    """Caught: a finding has the words of its class, or after a repair all amounts are right."""
     counted = [f for c, f in seen.faults.items() if (t := seen.troubles[c]) and t.is_counted]
     seen.month.running.ledger.require_fired(counted)
     missed = [
@@ -379,7 +380,7 @@ def test_every_fault_has_fired_and_was_caught(seen: Seen) -> None:
     assert {code for trouble in TROUBLES for code in trouble.codes} >= DANGEROUS
 
 
-def test_every_class_of_gap_is_told_by_its_name(seen: Seen) -> None:
+def test_every_class_of_gap_has_its_finding(seen: Seen) -> None:
     if not seen.has_every_fault:
         pytest.skip("a month of a few clusters has not every fault")
     told = " ".join(f"{f.name} {f.seen}" for f in seen.news)

@@ -1,8 +1,8 @@
-"""Faults of a sample store, switched on in the simulated fleet: each ends as evidence with a name.
+"""Faults of a sample store, injected into the simulated fleet: each has a named result.
 
-Put here: for each fault of group A that an asking can meet, its outcome or its fact, and the proof
-that it fired.
-Not here: what a bill becomes of it (`quality`), or faults of the Kubernetes side.
+Put here: for each fault of group A that affects a pull, its outcome or its fact, and the proof that
+it occurred.
+Not here: the bill after it (`quality`), or faults of the Kubernetes side.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ SCRAPE = timedelta(seconds=30)
 ONE = MIDNIGHT + HOUR
 WINDOW = Interval(ONE, ONE + HOUR)
 ASKED_AT = MIDNIGHT + timedelta(hours=2, minutes=15)
-IN_FORCE = "from: +2h10m, until: +3h"  # while we ask
-IN_THE_HOUR = "from: +1h10m, until: +1h40m"  # while it was sampled
+IN_FORCE = "from: +2h10m, until: +3h"  # during the pull
+IN_THE_HOUR = "from: +1h10m, until: +1h40m"  # during the scrapes
 REQUESTS = "kube_pod_container_resource_requests"
 UTIL = "DCGM_FI_DEV_GPU_UTIL"
 
@@ -73,7 +73,7 @@ faults:
 
 @dataclass(frozen=True, slots=True)
 class Faulty:
-    """A served fleet with one fault, and a ledger's landing that asks it."""
+    """A served fleet with one fault, and a landing for its pulls."""
 
     running: Running
     home: Path
@@ -99,7 +99,7 @@ class Faulty:
         return pull_hours(self.source, window, self.landing, runs, clock, self.client())
 
     def wrong(self) -> dict[str, DoctorLine]:
-        """What the doctor finds not fine."""
+        """The faults that the doctor reports."""
         lines = probe(self.source, self.running.clock, self.client())
         return {line.check: line for line in lines if not line.is_fine}
 
@@ -126,14 +126,14 @@ def fleet(home: Path, fault: str, when: str, more: str = "", replicas: int = 1) 
 
 
 @pytest.mark.parametrize("fault", ["timeout", "unavailable", "reset_mid_body", "truncated_body"])
-def test_a_request_that_fails_once_is_repaired_by_asking_again(tmp_path: Path, fault: str) -> None:
+def test_a_request_that_fails_once_succeeds_when_repeated(tmp_path: Path, fault: str) -> None:
     with fleet(tmp_path, fault, IN_FORCE, "requests: 1") as faulty:
         attempt = faulty.pull()
         assert attempt.outcome is Outcome.OK
         assert faulty.fired == 1
 
 
-def test_too_many_requests_are_waited_for_as_long_as_is_asked(tmp_path: Path) -> None:
+def test_a_pull_waits_as_long_as_retry_after_says(tmp_path: Path) -> None:
     more = "requests: 2, retry_after: 7s"
     with fleet(tmp_path, "too_many_requests", IN_FORCE, more) as faulty:
         assert faulty.hour().outcome is Outcome.OK
@@ -174,33 +174,34 @@ def test_a_partial_response_keeps_its_warning(tmp_path: Path) -> None:
         assert attempt.warning_count > 0
 
 
-def test_a_store_that_vanishes_warns_first_and_is_empty_then(tmp_path: Path) -> None:
+def test_a_store_that_vanishes_warns_first_and_is_empty_later(tmp_path: Path) -> None:
     with fleet(tmp_path, "store_vanishes", "from: +2h14m55s, until: +3h") as faulty:
         assert faulty.hour().outcome in (Outcome.WARNED, Outcome.EMPTY)
         assert faulty.landing.attempts()[0].warning_count > 0
         faulty.running.advance_to(ASKED_AT + timedelta(minutes=5))
         assert faulty.hour().outcome is Outcome.EMPTY
-        assert faulty.landing.attempts()[1].warning_count == 0  # not a word, as measured
+        # A real Thanos gives no warning either.
+        assert faulty.landing.attempts()[1].warning_count == 0
 
 
-def test_a_store_that_hangs_is_an_error_first_and_is_empty_then(tmp_path: Path) -> None:
+def test_a_store_that_hangs_is_an_error_first_and_empty_later(tmp_path: Path) -> None:
     with fleet(tmp_path, "store_hangs", "from: +2h14m55s, until: +3h") as faulty:
         assert faulty.hour().outcome in (Outcome.FAILED, Outcome.REFUSED)
         faulty.running.advance_to(ASKED_AT + timedelta(minutes=5))
         assert faulty.hour().outcome is Outcome.EMPTY
 
 
-def test_a_receiver_that_is_gone_takes_pods_in_silence_and_is_asked_again(tmp_path: Path) -> None:
+def test_a_lost_receiver_hides_pods_and_the_hour_is_pulled_again(tmp_path: Path) -> None:
     with fleet(tmp_path, "receiver_gone", IN_FORCE) as faulty:
         hour = faulty.hour()
-        assert hour.outcome is Outcome.OK  # nothing in the protocol says otherwise
+        assert hour.outcome is Outcome.OK  # the response has no sign of it
         assert hour.facts[INCOMPLETE_PODS] > 0
         [attempt] = faulty.landing.attempts()
         ledger = hour_ledger([(attempt.cluster_id, Source.THANOS, ONE)], [attempt])
         assert why_due(ledger[0], ASKED_AT + timedelta(minutes=10)) is DueReason.SUSPICION
 
 
-def test_a_receiver_that_went_between_two_hours_is_a_mass_absence(tmp_path: Path) -> None:
+def test_a_receiver_lost_between_two_hours_is_a_mass_absence(tmp_path: Path) -> None:
     with fleet(tmp_path, "receiver_gone", IN_FORCE, "receivers: 2") as faulty:
         faulty.running.advance_to(ASKED_AT)
         with fleet(tmp_path, "receiver_gone", IN_THE_HOUR) as whole:
@@ -209,7 +210,7 @@ def test_a_receiver_that_went_between_two_hours_is_a_mass_absence(tmp_path: Path
         assert faulty.hour().facts[MASS_ENDINGS] >= 3
 
 
-def test_a_scrape_that_one_replica_lost_is_no_hole(tmp_path: Path) -> None:
+def test_a_scrape_that_one_replica_lost_is_no_gap(tmp_path: Path) -> None:
     more = "replica: 0, share: 0.5"
     with fleet(tmp_path, "replica_scrape_lost", IN_THE_HOUR, more, replicas=2) as faulty:
         attempt = faulty.pull()
@@ -226,10 +227,10 @@ def test_scrapes_that_every_replica_lost_break_the_runs(tmp_path: Path) -> None:
         assert hour.by_metric[REQUESTS][1] < 9 * 120
 
 
-def test_where_only_down_sampled_blocks_are_left_nothing_is_answered_and_it_is_empty(
+def test_an_hour_with_down_sampled_blocks_only_has_no_samples(
     tmp_path: Path,
 ) -> None:
-    """As a real Thanos does: raw samples are asked for, and it has none."""
+    """Like a real Thanos without raw samples, when raw samples are requested."""
     with fleet(tmp_path, "downsampled", "from: +0h, until: +4h") as faulty:
         hour = faulty.hour()
         assert (hour.outcome, hour.sample_count) == (Outcome.EMPTY, 0)
@@ -237,10 +238,10 @@ def test_where_only_down_sampled_blocks_are_left_nothing_is_answered_and_it_is_e
 
 
 @pytest.mark.parametrize(("resolution", "count"), [("5m", 12), ("1h", 1)])
-def test_averages_of_down_sampled_blocks_are_never_taken_for_samples(
+def test_averages_of_down_sampled_blocks_never_count_as_samples(
     tmp_path: Path, resolution: str, count: int
 ) -> None:
-    """Something in between drops the resolution that was asked for."""
+    """A proxy drops the requested resolution."""
     more = f"resolution: {resolution}, whatever_is_asked: 1"
     with fleet(tmp_path, "downsampled", "from: +0h, until: +4h", more) as faulty:
         hour = faulty.hour()
@@ -264,7 +265,7 @@ def test_averages_for_a_part_of_an_hour_are_noticed_too(tmp_path: Path) -> None:
         assert hour.facts[DOWN_SAMPLED] == hour.by_metric["up"][0]
 
 
-def test_samples_that_arrive_late_are_found_by_counting_again(tmp_path: Path) -> None:
+def test_samples_that_arrive_late_are_found_by_a_recount(tmp_path: Path) -> None:
     more = "delay: 1h, share: 0.5"
     with fleet(tmp_path, "late_arrival", IN_THE_HOUR, more) as faulty:
         first = faulty.pull()
@@ -276,7 +277,7 @@ def test_samples_that_arrive_late_are_found_by_counting_again(tmp_path: Path) ->
         second = faulty.pull()
         assert second.hours[0].sample_count > first.hours[0].sample_count
         both = hour_ledger([(first.cluster_id, Source.THANOS, ONE)], [first, second])
-        assert both[0].changes  # the difference is kept
+        assert both[0].changes  # the difference is stored
 
 
 def test_values_that_no_count_can_have_are_counted_and_kept_as_text(tmp_path: Path) -> None:
@@ -289,7 +290,7 @@ def test_values_that_no_count_can_have_are_counted_and_kept_as_text(tmp_path: Pa
         assert values - {"1"} <= {"NaN", "+Inf", "-1", "0.5", "1e+308"}
 
 
-def test_a_renamed_metric_is_asked_and_absent_and_a_mass(tmp_path: Path) -> None:
+def test_a_renamed_metric_is_absent_and_a_mass_absence(tmp_path: Path) -> None:
     more = f"metric: {REQUESTS}, to: kube_pod_container_requests"
     with fleet(tmp_path, "metric_renamed", "from: +1h, until: +4h", more) as faulty:
         faulty.pull(Interval(MIDNIGHT, ONE))
@@ -300,18 +301,18 @@ def test_a_renamed_metric_is_asked_and_absent_and_a_mass(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("fault", ["collector_down", "block_gap", "cluster_label_lost"])
-def test_half_an_hour_without_samples_is_a_hole_in_every_pod(tmp_path: Path, fault: str) -> None:
+def test_half_an_hour_without_samples_is_a_gap_in_every_pod(tmp_path: Path, fault: str) -> None:
     """Nine pods, sampled every 30 s: an hour has 120 samples of each, half an hour 60."""
     with fleet(tmp_path, fault, IN_THE_HOUR) as faulty:
         hour = faulty.hour()
         assert hour.by_metric[REQUESTS] == (9, 540)
         runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
-        assert len(runs) == 18  # before the hole, and after it
+        assert len(runs) == 18  # before the gap, and after it
         assert sum(int(str(run["sample_count"])) for run in runs) == 540
 
 
 @pytest.mark.parametrize("fault", ["truncated_result", "history_vanished"])
-def test_what_takes_the_sentinels_away_is_no_empty_cluster(tmp_path: Path, fault: str) -> None:
+def test_faults_that_hide_the_sentinels_make_the_hour_empty(tmp_path: Path, fault: str) -> None:
     more = "series: 3" if fault == "truncated_result" else ""
     with fleet(tmp_path, fault, IN_FORCE, more) as faulty:
         hour = faulty.hour()
@@ -319,7 +320,7 @@ def test_what_takes_the_sentinels_away_is_no_empty_cluster(tmp_path: Path, fault
         assert "kube_node_info" in hour.reason
 
 
-def test_samples_that_were_refused_as_too_late_are_holes_of_their_own(tmp_path: Path) -> None:
+def test_samples_refused_as_too_late_are_separate_gaps(tmp_path: Path) -> None:
     with fleet(tmp_path, "out_of_order_dropped", IN_THE_HOUR, "share: 0.5") as faulty:
         hour = faulty.hour()
         assert hour.by_metric[REQUESTS][0] == 9
@@ -327,7 +328,7 @@ def test_samples_that_were_refused_as_too_late_are_holes_of_their_own(tmp_path: 
         assert len(faulty.runs(faulty.landing.attempts()[0], REQUESTS)) > 18
 
 
-def test_half_an_answer_from_a_cache_is_a_suspicion(tmp_path: Path) -> None:
+def test_a_partial_response_from_a_cache_has_incomplete_pods(tmp_path: Path) -> None:
     with fleet(tmp_path, "cached_partial", IN_FORCE, "share: 0.5") as faulty:
         assert faulty.hour().facts[INCOMPLETE_PODS] > 0
 
@@ -340,10 +341,10 @@ def test_a_scrape_above_its_limit_is_a_failed_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fault", "replicas"), [("second_kube_state_metrics", 1),
                                                  ("replicas_undeclared", 2)])  # fmt: skip
-def test_what_is_told_twice_is_kept_twice_and_told_apart(
+def test_duplicate_series_are_stored_twice_with_distinct_labels(
     tmp_path: Path, fault: str, replicas: int
 ) -> None:
-    """Which of two one believes is no business of evidence; each keeps a name of its own."""
+    """The evidence keeps both, each under its own name, without choosing one."""
     with fleet(tmp_path, fault, "from: +0h, until: +4h", replicas=replicas) as faulty:
         assert faulty.hour().by_metric[REQUESTS] == (18, 2160)
         runs = faulty.runs(faulty.landing.attempts()[0], REQUESTS)
@@ -368,10 +369,10 @@ PINNED = Pins(
         ("second_kube_state_metrics", "second_job: opencost", "9 series of opencost"),
     ],
 )
-def test_series_that_another_job_says_are_named_and_a_pin_keeps_them_out(
+def test_series_of_another_job_are_reported_and_a_job_pin_excludes_them(
     tmp_path: Path, fault: str, more: str, others: str
 ) -> None:
-    """Nine pods; a tenant who invents eight devices of another tenant, or a second exporter."""
+    """Nine pods; a tenant that invents eight devices of another tenant, or a second exporter."""
     with fleet(tmp_path, fault, "from: +0h, until: +4h", more) as faulty:
         believed = faulty.pull()
         assert faulty.fired > 0
@@ -392,7 +393,7 @@ def test_series_that_another_job_says_are_named_and_a_pin_keeps_them_out(
         assert set(pinned.wrong()) == {"raw samples, 35 days"}  # the fleet is two hours old
 
 
-def test_a_tenants_telemetry_is_named_and_a_pin_keeps_it_out(tmp_path: Path) -> None:
+def test_telemetry_of_a_tenant_is_reported_and_a_job_pin_excludes_it(tmp_path: Path) -> None:
     more = "attacker: mallory, victim: chat"
     with fleet(tmp_path, "forged_series", "from: +0h, until: +4h", more) as faulty:
         told = faulty.wrong()["one source of devices"]
@@ -410,19 +411,19 @@ def device_uuids(faulty: Faulty, attempt: Attempt) -> set[str]:
     return {dict(row["labels"])["UUID"] for row in rows if row["metric"] == UTIL}
 
 
-def test_how_far_a_server_looks_back_prolongs_nothing_that_is_asked_raw(tmp_path: Path) -> None:
+def test_look_back_of_a_server_does_not_prolong_raw_samples(tmp_path: Path) -> None:
     with fleet(tmp_path, "lookback_overrun", "from: +0h, until: +4h") as faulty:
         [hour] = faulty.pull().hours
         assert hour.by_metric[REQUESTS] == (9, 1080)
         assert faulty.fired == 0
-        # It is in force all the same: seven minutes from now, what is now is still answered.
+        # The cap is in force: the present is still returned seven minutes from now.
         later = (ASKED_AT + timedelta(minutes=7)).timestamp()
         asked = {"query": REQUESTS, "time": str(later)}
         answer = httpx.get(f"{faulty.running.thanos_url}/api/v1/query", params=asked).json()
         assert len(answer["data"]["result"]) == 9
         assert faulty.fired == 1
         for run in faulty.runs(faulty.landing.attempts()[0], REQUESTS):
-            # A run reaches at most to the neighbour that was queried beyond the hour.
+            # A run extends at most to the neighbour that was queried beyond the hour.
             assert ONE - SCRAPE <= run["first_sampled_at"] <= run["last_sampled_at"]  # type: ignore[operator]
             assert run["last_sampled_at"] <= ONE + HOUR + SCRAPE  # type: ignore[operator]
 

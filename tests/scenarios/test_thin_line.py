@@ -1,10 +1,10 @@
-"""The thin line: six hours, seven pods, from a fleet that is not there to two invoices.
+"""The thin line: six hours, seven pods, from a simulated fleet to two invoices.
 
-Put here: what the home of this story has to say: facts, bills, and answers to analysts, tenants and
-programme owners. Commands run in this process.
-Not here: the same story in other homes (`test_closed_months_come_again`).
+Put here: the contents of the home of this scenario: facts, bills, and answers to analysts, tenants
+and programme owners. Commands run in this process.
+Not here: the same scenario in other homes (`test_closed_months_come_again`).
 
-Every expected amount here can be checked with a pencil from `fake_gpu/scenarios/thin_line.yaml`.
+Every expected amount here can be calculated by hand from `fake_gpu/scenarios/thin_line.yaml`.
 A100-40GB costs 1.80 an hour; a 3g.20gb weighs 1/2 and a 1g.5gb 1/7 of a card.
 
     vision  serve     6 h × 1 card                             21600 s           10.80
@@ -100,10 +100,11 @@ def test_every_pod_has_its_true_seconds(told: DemoResult, fleet: Fleet) -> None:
     assert truth.counted_allocations(told.opened.home) == expected
 
 
-def test_every_mart_says_what_was(told: DemoResult, fleet: Fleet) -> None:
-    """At two o'clock six cards were in use: the two pods on gpu-b lay on two, and would fit on one.
+def test_every_mart_equals_the_truth(told: DemoResult, fleet: Fleet) -> None:
+    """At two o'clock six cards were in use: the two pods on gpu-b were on two, and would fit on
+    one.
 
-    One hour is not asked before it is repaired; telemetry names the cards of all that ran.
+    One hour is missing until it is repaired; telemetry names the cards of all running pods.
     """
     true = truth.Truth(fleet)
     assert truth.wrong_facts(told.opened.home, {"thin_line": true}) == {}
@@ -115,7 +116,7 @@ def test_every_mart_says_what_was(told: DemoResult, fleet: Fleet) -> None:
     assert counted == (2, 2, 6, 5, 6, hour["gpu_seconds"], "by_devices")
 
 
-def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: DemoResult) -> None:
+def test_every_second_is_confirmed_or_too_short_to_be_sampled(told: DemoResult) -> None:
     statement = """
         select distinct pod_name, method, method_reason from marts.fct_pod_hours
         where method <> 'confirmed' and state = 'running'
@@ -123,14 +124,14 @@ def test_every_second_was_confirmed_or_is_too_short_to_be_sampled(told: DemoResu
     assert truth.ask(told.opened.home, statement) == [("blink", "lifecycle_only", "too_short")]
 
 
-def test_nothing_is_found_but_the_pod_too_short_to_be_sampled(told: DemoResult) -> None:
+def test_the_only_finding_is_the_pod_too_short_to_be_sampled(told: DemoResult) -> None:
     check_result = steps.check_period(told.opened, PERIOD)
     assert [(finding.code, "blink" in finding.where) for finding in check_result.findings] == [
         ("REC-003", True)
     ]
 
 
-def test_invoices_are_what_a_pencil_says(told: DemoResult) -> None:
+def test_invoices_have_the_amounts_calculated_by_hand(told: DemoResult) -> None:
     issued = {document.tenant: document.billed_nanos for document in told.months[0].result.invoices}
     assert issued == {"speech": 4_740_000_000, "vision": 17_380_000_000}
     exact = "select tenant, sum(cost_nanos) from marts.fct_charges where belongs_to = 'tenant' "
@@ -147,10 +148,10 @@ def test_the_missing_hour_was_named_with_its_money(told: DemoResult) -> None:
     assert refusal.startswith("CLOSE-001 period 2026-10")
 
 
-def test_an_hour_taken_away_refuses_the_close_and_names_it(
+def test_the_close_refuses_and_names_a_removed_hour(
     told: DemoResult, tmp_path: Path
 ) -> None:
-    """Not asked, or lost from the landing: both are an hour that nobody can prove."""
+    """An hour that was not queried, or is lost from the landing, has no evidence."""
     home = copied(told, tmp_path)
     forget_hour(home.home.landing, datetime(2026, 10, 1, 4, tzinfo=UTC))
     shutil.rmtree(home.home.record)
@@ -162,7 +163,7 @@ def test_an_hour_taken_away_refuses_the_close_and_names_it(
     assert home.record.events() == []
 
 
-def test_what_was_decided_after_the_count_is_counted_before_it_is_sealed(
+def test_a_close_rebuilds_facts_after_new_decisions(
     told: DemoResult, tmp_path: Path
 ) -> None:
     """At 2.00 an hour: 34760 s are 19.3111…, and 6765 + 2714 + 11/7 s are 5.2669841…"""
@@ -177,10 +178,10 @@ def test_what_was_decided_after_the_count_is_counted_before_it_is_sealed(
     assert recount(OpenHome.at(home.home.path, home.clock), PERIOD).lines == ()
 
 
-def test_without_the_warehouse_the_same_invoices_come_again(
+def test_without_the_warehouse_the_same_invoices_are_issued(
     told: DemoResult, tmp_path: Path
 ) -> None:
-    """Everything below the four kept parts is deleted, and the month is done again."""
+    """Everything except the four kept parts is deleted, and the month is built again."""
     again = copied(told, tmp_path)
     shutil.rmtree(again.home.record)
     for derived in ("runs", "build", "documents", "warehouse.duckdb"):
@@ -194,7 +195,7 @@ def test_without_the_warehouse_the_same_invoices_come_again(
 def test_bits_that_flip_in_derived_files_change_no_fact_and_no_bill(
     told: DemoResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They are made again from the landing, which is said in one line."""
+    """They are derived again from the landing, which one line of output says."""
     home = copied(told, tmp_path)
     flip_a_bit_in_each_of(home.home.runs)
     assert recount(home, PERIOD).lines == ()
@@ -219,8 +220,9 @@ def flip_a_bit_in_each_of(runs: Path) -> None:
 def test_facts_that_were_edited_are_counted_again_before_they_are_checked(
     told: DemoResult, tmp_path: Path
 ) -> None:
-    """A cut log, a file copied without it and a hand in the tables are one case: not what was
-    counted."""
+    """A cut log, a copied file without it and edited tables have one result: the facts differ from
+    the counted ones.
+    """
     home = copied(told, tmp_path)
     shutil.rmtree(home.home.record)
     expected = steps.check_period(home, PERIOD)
@@ -240,7 +242,7 @@ def test_closing_twice_changes_nothing(told: DemoResult) -> None:
     assert documents(told.opened.home.documents) == before
 
 
-def test_the_record_holds_and_a_changed_byte_is_found(told: DemoResult, tmp_path: Path) -> None:
+def test_the_record_is_valid_and_a_changed_byte_is_found(told: DemoResult, tmp_path: Path) -> None:
     home = copied(told, tmp_path)
     assert home.record.verify() == []
     victim = sorted((home.home.record / "sealed").rglob("*.json"))[0]
@@ -262,7 +264,7 @@ def test_the_invoice_names_its_evidence_and_rules(told: DemoResult) -> None:
 
 
 def copied(told: DemoResult, tmp_path: Path) -> OpenHome:
-    """A copy of the told home, to break things in; opened with the same clock."""
+    """A copy of the demo's home that a test may damage, with the same clock."""
     shutil.copytree(told.opened.home.path, tmp_path / "home")
     return OpenHome.at(tmp_path / "home", told.opened.clock)
 
@@ -277,7 +279,7 @@ def documents(folder: Path) -> dict[str, str]:
 
 
 def forget_hour(landing: Path, hour: datetime) -> None:
-    """Begin the landing anew without what was ever answered about an hour."""
+    """Create the landing again without any response for an hour."""
     opened = OpenHome.at(landing.parent)
     attempts = opened.landing.attempts()
     manifests = landing / "manifests"
@@ -303,7 +305,7 @@ def without(window: Interval, hour: datetime) -> list[Interval]:
 
 
 def run(told: DemoResult, *arguments: str) -> Result:
-    """A command of the command line, on the told home."""
+    """A command of the command line, on the demo's home."""
     place = ["--home", str(told.opened.home.path)]
     return CliRunner().invoke(cli, [*arguments, *place], catch_exceptions=False)
 
@@ -319,7 +321,7 @@ def amounts(found: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in found["rows"]]
 
 
-def test_tenants_pay_what_their_invoices_say(told: DemoResult) -> None:
+def test_amounts_of_tenants_equal_their_invoices(told: DemoResult) -> None:
     found = document(told, "usage", "--period", "2026-10")
     assert amounts(found, "tenant", "pods", "device_seconds_exact", "cost", "rounded_cost") == [
         ("speech", 4, 16255, "4.740285714", "4.74"),
@@ -332,11 +334,12 @@ def test_tenants_pay_what_their_invoices_say(told: DemoResult) -> None:
     assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
 
 
-def test_each_number_of_a_tenants_page_is_that_of_the_command_and_the_invoice(
+def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
     told: DemoResult, tmp_path: Path
 ) -> None:
-    """Every amount on a page is in a row of the API, and these are those of the command, the mart
-    and the invoice."""
+    """Every amount on a page is in a row of the API, and equals that of the command, the mart and
+    the invoice.
+    """
     invoices = sealed(told)
     portal = portal_of(told.opened.home, tmp_path / "tokens.csv", list(invoices))
     for tenant, invoice in invoices.items():
@@ -383,13 +386,13 @@ TENANT_TABLES = (
 
 
 def numbers(value: object) -> list[Decimal]:
-    """The numbers in a value or a text, whatever unit stands beside them."""
+    """The numbers in a value or a text, with any unit."""
     text = str(value).replace(",", "")
     return [Decimal(one) for one in re.findall(r"-?\d+(?:\.\d+)?", text)]
 
 
 def test_rows_in_cents_add_up_to_the_invoice(told: DemoResult) -> None:
-    """1.357 + 0.000785714 + 3.3825 is 4.740285714, and 4.74 in cents: one row is raised."""
+    """1.357 + 0.000785714 + 3.3825 is 4.740285714, and 4.74 in cents: one row is rounded up."""
     found = document(told, "usage", "--period", "2026-10", "--tenant", "speech")
     assert found["by"] == "workload"
     assert amounts(found, "workload_name", "device_seconds_exact", "cost", "rounded_cost") == [
@@ -443,7 +446,7 @@ def test_every_grouping_has_every_second_once(told: DemoResult, by: str) -> None
     assert total["cost"] == "22.120285714"
 
 
-def test_a_label_that_nobody_set_is_one_empty_value(told: DemoResult) -> None:
+def test_a_missing_label_is_one_empty_value(told: DemoResult) -> None:
     found = document(told, "usage", "--period", "2026-10", "--by", "label:no-such-label")
     assert amounts(found, "tenant", "label_value", "cost") == [
         ("speech", None, "4.740285714"),
@@ -459,7 +462,7 @@ def test_the_providers_own_use_is_apart(told: DemoResult) -> None:
     ]
 
 
-def test_nothing_says_why(told: DemoResult) -> None:
+def test_an_empty_result_has_a_reason(told: DemoResult) -> None:
     ran = run(told, "usage", "--period", "2026-10", "--tenant", "spech")
     assert (
         "No use of spech was counted in this window; counted there: speech, vision." in ran.stdout
@@ -477,7 +480,7 @@ def test_nothing_says_why(told: DemoResult) -> None:
         (("nodes", "--hour", "2026-10-01T02:30:00Z"), "VALUE-001"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_its_page(
+def test_impossible_queries_are_refused_with_a_page(
     told: DemoResult, arguments: tuple[str, ...], code: str
 ) -> None:
     with pytest.raises(LedgerError) as refused:
@@ -495,7 +498,7 @@ def test_what_cannot_be_answered_is_refused_with_its_page(
         ("quota", "--at", "2026-10-01", "--period", "2026-10"),
     ],
 )
-def test_half_a_question_is_wrong_use(told: DemoResult, arguments: tuple[str, ...]) -> None:
+def test_an_incomplete_query_is_a_usage_error(told: DemoResult, arguments: tuple[str, ...]) -> None:
     assert run(told, *arguments).exit_code == 2
 
 
@@ -582,7 +585,7 @@ def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(told: DemoResul
     assert held == {"2026-10-01T02:59:59Z": 3, "2026-10-01T03:00:00Z": 1}
 
 
-def test_quotas_stand_beside_what_is_used(told: DemoResult) -> None:
+def test_quotas_are_shown_beside_use(told: DemoResult) -> None:
     found = document(told, "quota", "--at", "2026-10-01T02:10:00Z")
     counts = {
         (row["tenant"], row["hard_count"], row["used_count"], row["allocated_count_max"])
@@ -594,7 +597,7 @@ def test_quotas_stand_beside_what_is_used(told: DemoResult) -> None:
 
 
 ANSWERS: dict[str, list[tuple[Any, ...]]] = {
-    # serve holds one card to the end; nobody else does in the last hour.
+    # serve holds one card to the end; no other pod does in the last hour.
     "tenants-by-burn-rate": [
         ("vision", "1.8", "17.38", "17.38", "USD", "2026-10-01T06:00:00Z"),
         ("speech", "0", "4.740285714", "4.740285714", "USD", "2026-10-01T06:00:00Z"),
@@ -675,7 +678,7 @@ APART = (  # below
 
 
 @pytest.mark.parametrize("name", [one.name for one in questions() if one.name not in APART])
-def test_a_question_has_the_answer_of_a_pencil(told: DemoResult, name: str) -> None:
+def test_a_query_has_the_result_calculated_by_hand(told: DemoResult, name: str) -> None:
     found = document(told, "query", name)
     hidden = ("forecast_method",)
     rows = [tuple(v for k, v in row.items() if k not in hidden) for row in found["rows"]]
@@ -697,7 +700,7 @@ def test_the_hourly_cost_of_pods(told: DemoResult) -> None:
 
 
 def test_the_use_of_devices_by_tenant(told: DemoResult) -> None:
-    """Every hour of a device counts once for each pod that it names, and once for none.
+    """Every hour of a device counts once for each pod that it names, and once if it names none.
 
     `train` has two cards in two hours, `serve` one in six; the two `sweep`s one hour each, the
     notebook five, and `blink` was scraped once. Without a pod: the two cards of `train` in five
@@ -717,7 +720,7 @@ def test_the_headroom_of_a_quota(told: DemoResult) -> None:
     assert {tuple(list(row.values())[3:]) for row in rows} == {(4, 3, 3, 6, 0)}
 
 
-def test_questions_are_listed_and_shown(told: DemoResult) -> None:
+def test_queries_are_listed_and_shown(told: DemoResult) -> None:
     assert len(json.loads(run(told, "query", "--list", "--json").stdout)) == 23
     shown = run(told, "query", "usage-by-day", "--show").stdout
     assert shown.startswith("-- How much was used each day?")
@@ -739,7 +742,7 @@ def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: DemoR
     assert document(told, "usage", "--period", "2026-10") == before
 
 
-def test_a_copy_that_is_behind_the_warehouse_is_not_read(told: DemoResult) -> None:
+def test_an_outdated_copy_is_not_read(told: DemoResult) -> None:
     publish(told.opened)
     note = told.opened.home.build / "switched.json"
     kept = note.read_text(encoding="utf-8")
@@ -774,7 +777,7 @@ print(connection.execute("select sum(cost_nanos) from fct_charges").fetchone()[0
 
 
 def test_another_process_reads_the_copy_while_the_pipeline_writes(told: DemoResult) -> None:
-    """The warehouse is held by a writer; a reader of it would be locked out, and is not."""
+    """A writer holds the warehouse, which would lock out a reader of it; the copy can be read."""
     published = publish(told.opened)
     with connected(told.opened.home.warehouse_path) as writer:
         writer.execute("begin transaction")
@@ -789,7 +792,7 @@ def test_another_process_reads_the_copy_while_the_pipeline_writes(told: DemoResu
         writer.execute("rollback")
 
 
-def test_a_recount_of_what_did_not_change_corrects_nothing(told: DemoResult) -> None:
+def test_a_recount_without_changes_corrects_nothing(told: DemoResult) -> None:
     ran = run(told, "recount", "2026-10", "-o", "json")
     assert ran.exit_code == 0
     found = json.loads(ran.stdout)
@@ -798,7 +801,7 @@ def test_a_recount_of_what_did_not_change_corrects_nothing(told: DemoResult) -> 
 
 
 def ends_well(command: list[str], **instead: Path | str) -> None:
-    """A command of a page, with the reader's places instead of the page's."""
+    """Run a command of a page with this test's paths; it must succeed."""
     words = []
     for word in command:
         for page, own in instead.items():
@@ -818,10 +821,10 @@ def test_a_number_is_checked_as_the_readme_says(told: DemoResult) -> None:
         ends_well(command, **{"demo-home": told.opened.home.path})
 
 
-def test_what_is_corrected_voided_and_restored_is_so_as_the_page_says(
+def test_commands_to_correct_void_and_restore_run_as_on_the_page(
     told: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recount is counted in a test of its own: here its options are typed."""
+    """A recount has a test of its own; this one parses its options."""
     nothing = SimpleNamespace(lines=(), recorded=False, nanos=0, currency="USD")
     counted: list[bool] = []
 
@@ -888,18 +891,18 @@ MONTH = ("--period", "2026-10")
         ("compare", ("2026-10",)),
     ],
 )
-def test_what_machines_read_is_as_promised(
+def test_json_output_matches_its_schema(
     told: DemoResult, command: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each schema is on docs/reference/json-output.md; `unit/test_cli_json` has the other ones."""
-    if command == "doctor":  # it looks at what is measured now
+    """The schemas are on docs/reference/json-output.md; `unit/test_cli_json` has the rest."""
+    if command == "doctor":  # it checks the present
         monkeypatch.setenv("GPU_LEDGER_NOW", IN_THE_MONTH)
     ran = run(told, *command.split(), *arguments, "-o", "json")
     assert json.loads(ran.stdout) or command in ("gaps", "landing verify")
     assert differences(command, ran.stdout) == []
 
 
-def test_a_bundle_and_a_pull_are_told_to_machines_as_promised(
+def test_the_json_of_a_bundle_and_a_pull_matches_its_schema(
     told: DemoResult, tmp_path: Path
 ) -> None:
     bundle = told.opened.home.documents / "2026-10" / "2026-10.zip"
@@ -918,7 +921,7 @@ WALK = (
 
 
 def commands_of(page: str) -> list[tuple[str, list[str]]]:
-    """Each command of a page, with the lines that it shows."""
+    """Each command of a page, with its output on the page."""
     found: list[tuple[str, list[str]]] = []
     for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
         for line in block.splitlines():
@@ -945,7 +948,7 @@ def test_a_void_names_both_documents(told: DemoResult, tmp_path: Path) -> None:
 
 
 def answer_that_shows(told: DemoResult, pod: str) -> str:
-    """The hash of a landed answer of Thanos in which a pod's samples are."""
+    """The hash of a landed response of Thanos with samples of a pod."""
     ran = run(told, "explain", "INV-000001", "--line", "2", "-o", "json")
     [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Responses" in stop["title"]]
     named = [row["sha256"] for row in answers["rows"] if "none" not in row.values()]
@@ -953,12 +956,12 @@ def answer_that_shows(told: DemoResult, pod: str) -> str:
     return next(s for s, body in bodies.items() if b'"matrix"' in body and pod.encode() in body)
 
 
-def test_the_walk_from_a_line_to_its_samples_can_be_walked(told: DemoResult) -> None:
-    """Every command of the page runs, and prints what the page shows."""
+def test_the_commands_from_a_line_to_its_samples_run(told: DemoResult) -> None:
+    """Every command of the page runs, and prints the output on the page."""
     sha256 = answer_that_shows(told, "notebook-0")
     steps = commands_of(WALK.read_text(encoding="utf-8"))
     assert len(steps) == 10
-    for command, shown in steps[1:]:  # the first one is the story that was told
+    for command, shown in steps[1:]:  # the first one is the demo itself
         place = command.replace("thin-home", str(told.opened.home.path))
         arguments = shlex.split(place.replace("SHA256", sha256))
         ran = CliRunner().invoke(cli, arguments, catch_exceptions=False)
@@ -967,8 +970,8 @@ def test_the_walk_from_a_line_to_its_samples_can_be_walked(told: DemoResult) -> 
         assert [line for line in shown if line not in printed] == [], command
 
 
-def test_a_landed_answer_is_shown_as_the_store_sent_it(told: DemoResult) -> None:
-    """The notebook's first running sample lies within a scrape of its start at 00:30:15."""
+def test_a_landed_response_is_shown_unchanged(told: DemoResult) -> None:
+    """The notebook's first running sample is within a scrape of its start at 00:30:15."""
     ran = run(told, "landing", "show", answer_that_shows(told, "notebook-0"))
     series = [
         one
@@ -981,7 +984,7 @@ def test_a_landed_answer_is_shown_as_the_store_sent_it(told: DemoResult) -> None
 
 
 def test_every_column_that_was_built_is_described(told: DemoResult) -> None:
-    """Not only what the files list: what is really in the database of the month."""
+    """Compares the columns in the database, not only those in the files."""
     described: dict[str, set[str]] = {}
     for path in dbt_project_dir().rglob("*.yml"):
         text = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -1008,9 +1011,9 @@ def test_the_models_are_one_page_that_asks_no_server(told: DemoResult) -> None:
     assert [address for address in loaded if "[::1]" not in address] == []
     assert "One row per tenant, cluster, class, profile, weight" in page
     assert str(told.opened.home.path) not in page
-    # Everything that the page shows is in it: the manifest, and an empty catalogue.
+    # The page contains all its data: the manifest, and an empty catalogue.
     assert '"exposure.gpu_ledger.invoices"' in page
-    # The overview, compiled SQL, and of each column the columns that it is made of.
+    # The overview, compiled SQL, and the source columns of each column.
     assert "How to read these pages" in page
     assert r"from \"facts\".\"intermediate\".\"int_charges\"" in page
     assert "Made of int_charges.cost_nanos." in page
@@ -1026,13 +1029,13 @@ def test_the_models_page_of_the_same_models_is_the_same_bytes(
     assert again.read_bytes() == told.model_pages.read_bytes()
 
 
-def test_every_situation_that_a_model_names_is_counted_as_it_says(tmp_path: Path) -> None:
-    """dbt's unit tests bring their own rows; they only need the tables' types, as an empty home."""
+def test_every_unit_test_of_the_models_passes(tmp_path: Path) -> None:
+    """dbt's unit tests have their own rows; they need only the types of an empty home."""
     home = Home.create(tmp_path / "home")
     built = build_period(home, BillingPeriod("2026-10"), decided(), closed_periods=frozenset())
     shutil.copy(built.build_path, home.build / WORKING_NAME)
     project = DbtProject(home.build / "dbt", home.build / WORKING_NAME)
-    ran = project.run_unit_tests()  # and what every run begins with
+    ran = project.run_unit_tests()  # results of hooks are left out
     results = {one.node.name: one for one in ran if one.node.resource_type == "unit_test"}
     declared = [
         case["name"]

@@ -1,8 +1,8 @@
-"""A trace of pods by lifecycle and by samples at several intervals: what the line says is what the
-arithmetic of the trace predicts, pod by pod.
+"""A trace of pods by lifecycle and by samples at several intervals: the pipeline and the arithmetic
+of the trace agree, pod by pod.
 
-Put here: a small drawn trace through the whole line, and the page's table by the real trace.
-Not here: the real trace through the whole line (`python -m tests.sampled_trace FOLDER`).
+Put here: a small random trace through the whole pipeline, and the page's table from the real trace.
+Not here: the real trace through the whole pipeline (`python -m tests.sampled_trace FOLDER`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ MIDNIGHT = 1_790_812_800  # 2026-10-01T00:00:00Z
 HOURS = 3
 PODS = 50
 SEED = 7
-SAMPLED = (15, 300)  # seconds; of the four that the page has
+SAMPLED = (15, 300)  # seconds; of the four on the page
 
 
 def drawn() -> list[TraceRow]:
-    """Short lives for the most part, as in the real trace: every third is below five minutes."""
+    """Mostly short pods, as in the real trace: every third runs for less than five minutes."""
     chance = random.Random(SEED)
     rows = []
     for number in range(PODS):
@@ -51,7 +51,7 @@ def lives_of(rows: list[TraceRow]) -> list[trace.Life]:
 
 
 @pytest.mark.deep
-def test_each_pod_is_what_its_lifecycle_or_its_last_sample_makes_of_it(tmp_path: Path) -> None:
+def test_each_pod_ends_with_its_lifecycle_or_its_last_sample(tmp_path: Path) -> None:
     rows = drawn()
     scenario, lives = scenario_of_trace(rows, "drawn"), lives_of(rows)
     fleets = {trace.WATCHED: trace.watched(scenario, 300)}
@@ -63,7 +63,7 @@ def test_each_pod_is_what_its_lifecycle_or_its_last_sample_makes_of_it(tmp_path:
     assert len(counted["every-300s"].seconds) < len(counted["every-15s"].seconds)
 
 
-def test_the_page_has_what_the_real_trace_comes_to() -> None:
+def test_the_page_has_the_results_of_the_real_trace() -> None:
     folder = Path(os.environ.get("GPU_LEDGER_OPENB") or ROOT.parent / "shared" / "data" / "openb")
     if not folder.is_dir() and not os.environ.get("CI"):
         pytest.skip(f"{folder} is missing: the trace is not part of the repository")

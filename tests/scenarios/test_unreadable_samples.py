@@ -1,7 +1,7 @@
-"""Samples that are there and of no use: a label that was renamed, values that are no counts.
+"""Samples that cannot be used: a renamed label, values that are not counts.
 
-Put here: what the simulated fleet's faults of that kind end as, with a journal and without one.
-Not here: the other classes of gap (`test_simulated_months`), or their sentences (`tests/unit`).
+Put here: the result of these faults of the simulated fleet, with a journal and without one.
+Not here: the other classes of gap (`test_simulated_months`), or their texts (`tests/unit`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAULTS = (
     ("label_renamed", 600, 1200, {"metric": REQUESTS}),
     ("odd_values", HOUR + 600, HOUR + 900, {"values": ("NaN",)}),
 )
-"""Ten minutes of the first hour, and five of the second; a scrape lies at each half minute."""
+"""Ten minutes of the first hour, and five of the second, with a scrape each half minute."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def test_every_sample_is_counted_or_refused(checked: Checked) -> None:
     assert checked.failed_tests == []
 
 
-def test_where_the_journal_covers_them_every_second_is_right_and_they_have_their_names(
+def test_unreadable_samples_covered_by_the_journal_change_no_second(
     checked: Checked,
 ) -> None:
     assert checked.gaps(CLUSTER_ID) == [
@@ -98,19 +98,19 @@ def test_where_the_journal_covers_them_every_second_is_right_and_they_have_their
     assert own == truth.true_allocations(checked.watched)
 
 
-def test_without_a_journal_they_block_for_as_long_as_they_lasted(checked: Checked) -> None:
+def test_unreadable_samples_without_a_journal_block_their_seconds(checked: Checked) -> None:
     assert checked.gaps(WITHOUT_JOURNAL) == [
         ("GAP-001", Cause.LABEL_RENAMED),
         ("GAP-001", Cause.VALUE_REFUSED),
     ]
     blocking = [f for f in checked.findings if f.code == "GAP-001"]
     assert all(f.blocks for f in blocking)
-    # Of scrapes half a minute apart, the last in its time speaks until the next.
+    # Scrapes are half a minute apart, and the last valid one counts until the next.
     lasted = sorted(f.affected_seconds for f in blocking)
     assert [seconds // 30 * 30 for seconds in lasted] == [300, 600]
 
 
-def test_the_finding_says_what_the_samples_have_instead(checked: Checked) -> None:
+def test_the_finding_names_the_label_of_the_samples(checked: Checked) -> None:
     [told] = [f.seen for f in checked.findings if Cause.LABEL_RENAMED in f.seen and not f.blocks]
     assert f"{REQUESTS} without the label uid, with cluster, clusterID, container" in told
     assert ", pod_uid, resource" in told

@@ -1,11 +1,11 @@
-"""What really was in a fleet, in the grains of the marts.
+"""The truth about a fleet, in the grains of the marts.
 
 Put here: the truth ledger's rows (`fake_gpu.truth`, which shares no code with the pipeline), added
-up as naively as each mart's first line says.
-Not here: what was counted (`counted_facts`), or comparing the two (`against_truth`).
+up by the definition in the first line of each mart.
+Not here: the facts of the pipeline (`counted_facts`), or comparing the two (`against_truth`).
 
-Times are seconds since 1970. What a product is priced as is a table that people keep, and read as
-such.
+Times are seconds since 1970. The price class of a product comes from the reviewed table of the
+decisions.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Row = Mapping[str, Any]
 
 
 class Truth:
-    """One fleet; each grain is computed when it is asked for.
+    """One fleet; each grain is calculated when it is first used.
 
-    A product is what a card is, unless its node's label said something else: `labelled` has what it
-    said, and from when until when a pod had to be bound to be taken for that.
+    The product is that of the card, unless its node's label was wrong: `labelled` has the wrong
+    product, and the interval of binding in which a pod received it.
     """
 
     def __init__(self, fleet: Fleet, labelled: Iterable[tuple[str, int, int]] = ()) -> None:
@@ -146,7 +146,7 @@ class Truth:
     def pod_hours_of(
         self, wanted: Callable[[tuple[str, str]], bool]
     ) -> Iterator[tuple[Row, tuple[str, str], int]]:
-        """Of some pods (by cluster and UID): their rows, class and profile, and each hour."""
+        """Rows, class and profile of some pods (by cluster and UID), for each hour."""
         for row in self.pods:
             if wanted((row["cluster_id"], row["pod_uid"])):
                 for hour in _touched(*self._running(row)):
@@ -185,7 +185,7 @@ class Truth:
 
     @cached_property
     def _cards_of_shares(self) -> dict[tuple[str, str], str]:
-        """(cluster, claim): the card of which it has a share."""
+        """(cluster, claim): the card of its share."""
         makeup = {
             (d["cluster_id"], d["node_name"], d["device_id"]): d["makeup"]
             for d in self.rows["devices"]
@@ -198,7 +198,7 @@ class Truth:
 
     @cached_property
     def node_shares(self) -> Facts:
-        """(cluster, node, class, dimension, hour): card-seconds that run, and that are held."""
+        """(cluster, node, class, dimension, hour): running and held card-seconds."""
         found: defaultdict[tuple[Any, ...], dict[str, Fraction]] = defaultdict(
             lambda: {"running": Fraction(0), "held": Fraction(0)}
         )
@@ -221,7 +221,7 @@ class Truth:
 
     @cached_property
     def sliced_nodes(self) -> set[tuple[Any, ...]]:
-        """(cluster, node) on which anything but whole cards ever ran."""
+        """(cluster, node) on which pods ran that did not hold whole cards."""
         cut = {
             (row["cluster_id"], row["node_name"], row["device_id"])
             for row in self.rows["devices"]
@@ -231,7 +231,7 @@ class Truth:
         return {key[:2] for key in held if key in cut}
 
     def busy_cards(self) -> Iterator[tuple[int, int]]:
-        """The stretches in which each card had something running, clipped to the window."""
+        """The intervals in which each card was running a pod, clipped to the window."""
         pods = {(r["cluster_id"], r["pod_uid"]): r for r in self.pods}
         card_of = {
             (d["cluster_id"], d["node_name"], d["device_id"]): d["card_id"]
@@ -246,15 +246,15 @@ class Truth:
         for each in spans.values():
             yield from _united(each)
 
-    # --- the parts of it ---------------------------------------------------------------------
+    # --- parts of the grains -----------------------------------------------------------------
 
     def _label_at(self, second: int) -> str:
-        """What the label said instead of the product; '' when it said the product."""
+        """The wrong product of the label at this second; '' if the label was right."""
         said = [product for product, since, until in self.labelled if since <= second < until]
         return said[0] if said else ""
 
     def _by_label(self) -> Iterator[tuple[str, list[Any]]]:
-        """What is held, by what the label said when it was bound."""
+        """Held devices, by the label at binding."""
         for product in ("", *(product for product, _, _ in self.labelled)):
             holds: list[Any] = self.rows["holds"]
             yield product, [h for h in holds if self._label_at(h["from_at"]) == product]
@@ -266,19 +266,19 @@ class Truth:
         return self._class_of(row), row["mig_profile"]
 
     def _running(self, row: Row) -> tuple[int, int]:
-        """When an allocation ran, inside the window."""
+        """The interval in which an allocation ran, inside the window."""
         until = min(row["ended_at"] or self.window["ended_at"], self.window["ended_at"])
         started = row["started_at"] if row["started_at"] is not None else until
         return max(started, row["bound_at"], self.window["started_at"]), until
 
     def _held(self, row: Row) -> tuple[int, int]:
-        """When it was bound and did not run yet, inside the window."""
+        """The interval in which it was bound but not running, inside the window."""
         until = min(row["ended_at"] or self.window["ended_at"], self.window["ended_at"])
         started = row["started_at"] if row["started_at"] is not None else until
         return max(row["bound_at"], self.window["started_at"]), min(started, until)
 
     def _summed(self, key_of: Callable[[Row], tuple[Any, ...]]) -> Facts:
-        """Running and held seconds of devices in every hour, by whatever is asked for."""
+        """Running and held seconds of devices in every hour, by a key."""
         found: defaultdict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
         for row in self.pods:
             for place, (began, ended) in enumerate((self._running(row), self._held(row))):
@@ -288,7 +288,7 @@ class Truth:
         return {key: tuple(pair) for key, pair in found.items() if any(pair)}
 
     def _on_nodes(self) -> Iterator[tuple[Row, str, int, int]]:
-        """What is on a node: devices of one claim once, running while any of its pods runs."""
+        """Devices on a node: those of one claim once, running while any of its pods runs."""
         claims: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
         for row in self.pods:
             if row["claim_uid"]:
@@ -308,7 +308,7 @@ class Truth:
 
 
 def added_up(parts: Iterable[Facts]) -> Facts:
-    """Facts of several fleets as one: equal keys' numbers are added."""
+    """Facts of several fleets as one: the numbers of equal keys are added."""
     return _added(item for part in parts for item in part.items())
 
 
