@@ -116,8 +116,8 @@ FAKE = (
     ("I06", "its series taken for a real cluster's",
      "tests/unit/test_fake_prometheus_api.py::test_the_server_marks_itself_as_simulated"),
     ("I07", "a fault that was not injected",
-     "tests/scenarios/test_fake_everything_fires.py::test_every_fault_fires_and_is_counted"),
+     "tests/scenarios/test_fake_every_fault.py::test_every_fault_fires_and_is_counted"),
     ("I08", "an API that never refuses",
-     "tests/servers/test_fake_leads_the_same_conversation.py"
+     "tests/servers/test_fake_equals_api_server.py"
      "::test_compacted_versions_give_the_same_errors"),
 )  # fmt: skip

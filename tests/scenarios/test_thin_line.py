@@ -2,7 +2,7 @@
 
 Put here: the contents of the home of this scenario: facts, bills, and answers to analysts, tenants
 and programme owners. Commands run in this process.
-Not here: the same scenario in other homes (`test_closed_months_come_again`).
+Not here: the same scenario in other homes (`test_closed_months_rebuilt`).
 
 Every expected amount here can be calculated by hand from `fake_gpu/scenarios/thin_line.yaml`.
 A100-40GB costs 1.80 an hour; a 3g.20gb weighs 1/2 and a 1g.5gb 1/7 of a card.
@@ -148,9 +148,7 @@ def test_the_missing_hour_was_named_with_its_money(told: DemoResult) -> None:
     assert refusal.startswith("CLOSE-001 period 2026-10")
 
 
-def test_the_close_refuses_and_names_a_removed_hour(
-    told: DemoResult, tmp_path: Path
-) -> None:
+def test_the_close_refuses_and_names_a_removed_hour(told: DemoResult, tmp_path: Path) -> None:
     """An hour that was not queried, or is lost from the landing, has no evidence."""
     home = copied(told, tmp_path)
     forget_hour(home.home.landing, datetime(2026, 10, 1, 4, tzinfo=UTC))
@@ -163,9 +161,7 @@ def test_the_close_refuses_and_names_a_removed_hour(
     assert home.record.events() == []
 
 
-def test_a_close_rebuilds_facts_after_new_decisions(
-    told: DemoResult, tmp_path: Path
-) -> None:
+def test_a_close_rebuilds_facts_after_new_decisions(told: DemoResult, tmp_path: Path) -> None:
     """At 2.00 an hour: 34760 s are 19.3111…, and 6765 + 2714 + 11/7 s are 5.2669841…"""
     home = copied(told, tmp_path)
     shutil.rmtree(home.home.record)

@@ -2,7 +2,7 @@
 
 Put here: writing the same objects to both, and removing differences on which no client may rely:
 the numbers of versions and the contents of tokens.
-Not here: the requests (`test_fake_leads_the_same_conversation`).
+Not here: the requests (`test_fake_equals_api_server`).
 """
 
 from __future__ import annotations

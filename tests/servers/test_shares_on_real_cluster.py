@@ -1,7 +1,7 @@
 """Claims that share a card, allocated by a real scheduler: the journal, and the facts from it.
 
 Put here: consumable capacity on a real API server and scheduler.
-Not here: whole devices (`test_fake_leads_the_same_conversation`), or the cost of shares
+Not here: whole devices (`test_fake_equals_api_server`), or the cost of shares
 (`tests/scenarios/test_evidence_by_hand.py`).
 
 Kubernetes has consumable capacity by default since 1.36. No feature gate is set here.

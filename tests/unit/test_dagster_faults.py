@@ -1,7 +1,7 @@
 """Faults of Dagster's workers, daemons and queues: hours are pulled later, with the reason.
 
 Put here: faults between a pull and Dagster's record of it.
-Not here: the loss of Dagster's whole storage (`scenarios/test_dagster_loses_its_head`), or
+Not here: the loss of Dagster's whole storage (`scenarios/test_dagster_without_its_storage`), or
 PostgreSQL's faults (`servers/test_dagster_on_postgres`).
 """
 

@@ -2,7 +2,7 @@
 
 Put here: pairs of queries, one with the fault and one without.
 Not here: the effect of each fault (`test_fake_prometheus_faults`), faults without a target
-(`tests/scenarios/test_fake_nothing_fires_in_vain`).
+(`tests/scenarios/test_fake_untargeted_faults`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The access layer of web applications: requests that it refuses, and those that it passes on.
 
 Put here: single requests, without a port.
-Not here: a real browser and Dagster's own application (`servers/test_pages_from_elsewhere`).
+Not here: a real browser and Dagster's own application (`servers/test_pages_of_other_origins`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A fault without a target, or at a time outside the scenario, is never counted.
 
 Put here: every fault of the catalogue with a wrong target or time, for the client of the scenario
-with all faults (`test_fake_everything_fires`).
+with all faults (`test_fake_every_fault`).
 Not here: the effect of each fault on a response (the tests of the views).
 
 New faults are included automatically: the time is moved behind the scenario's end, the targets are
@@ -22,7 +22,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import OPENB, library, load_scenario
 from fake_gpu.scenario.spec import FaultSpec, Scenario
 from fake_gpu.serve import serve, start_of
-from tests.scenarios.test_fake_everything_fires import ask, stops, watching
+from tests.scenarios.test_fake_every_fault import ask, stops, watching
 
 # Parameters that name a target, with a value that matches none.
 NOBODY: Mapping[str, object] = {
