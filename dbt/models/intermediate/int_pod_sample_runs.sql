@@ -25,6 +25,7 @@ clusters as (
 
 ),
 
+-- How far the samples reach before and up to each run, in one order.
 reached as (
 
     select
@@ -34,38 +35,61 @@ reached as (
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and 1 preceding
         ) as previous_sampled_ms,
-        max(last_sampled_ms) over (partition by series_key, cluster_id, sample_quantity)
-            as final_sampled_ms
+        max(last_sampled_ms) over (
+            partition by series_key, cluster_id, sample_quantity
+            order by first_sampled_ms, last_sampled_ms
+            rows between unbounded preceding and current row
+        ) as reached_ms,
+        lead(first_sampled_ms) over (
+            partition by series_key, cluster_id, sample_quantity
+            order by first_sampled_ms, last_sampled_ms
+        ) as next_sampled_ms
     from runs
 
 ),
 
-starts as (
+bounded as (
 
-    select reached.*
+    select
+        reached.*,
+        reached.previous_sampled_ms is null or {{ is_gap(
+            'reached.first_sampled_ms - reached.previous_sampled_ms',
+            'coalesce(clusters.sample_interval_seconds, 0)'
+        ) }} as is_first,
+        reached.next_sampled_ms is null or {{ is_gap(
+            'reached.next_sampled_ms - reached.reached_ms',
+            'coalesce(clusters.sample_interval_seconds, 0)'
+        ) }} as is_last
     from reached
     left join clusters
         on reached.cluster_id = clusters.cluster_id
-    where
-        reached.previous_sampled_ms is null
-        or {{ is_gap(
-            'reached.first_sampled_ms - reached.previous_sampled_ms',
-            'coalesce(clusters.sample_interval_seconds, 0)'
-        ) }}
+
+),
+
+-- The first run of a joined one is followed by its last run, unless it is both.
+bounds as (
+
+    select
+        *,
+        case
+            when is_last then reached_ms
+            else
+                lead(reached_ms) over (
+                    partition by series_key, cluster_id, sample_quantity
+                    order by first_sampled_ms, last_sampled_ms
+                )
+        end as end_sampled_ms
+    from bounded
+    where is_first or is_last
 
 )
 
--- A run ends with the last sample before the start of the next one.
 select
     cluster_id,
     series_key,
     metric,
     sample_quantity,
     first_sampled_ms,
-    coalesce(
-        lead(previous_sampled_ms) over (
-            partition by series_key, cluster_id, sample_quantity order by first_sampled_ms
-        ),
-        final_sampled_ms
-    ) as last_sampled_ms
-from starts
+    end_sampled_ms as last_sampled_ms
+from bounds
+where is_first

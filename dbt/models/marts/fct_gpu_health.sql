@@ -308,24 +308,40 @@ problems as (
 
 ),
 
+problem_hours as (
+
+    select distinct
+        cluster_id,
+        {{ instant('hour_second') }} as hour_started_at
+    from problems
+
+),
+
 pod_hours as (
 
     select
-        cluster_id,
-        node_name,
-        {{ epoch_seconds('hour_started_at') }} as hour_second,
-        pod_uid,
-        min(namespace) as namespace,
-        min(pod_name) as pod_name,
-        min(tenant) as tenant,
-        min(belongs_to) as belongs_to,
-        max(currency) as currency,
-        max(running_seconds) as running_seconds,
-        max(device_count) as device_count,
-        sum(cost_nanos) as cost_nanos
-    from {{ ref('fct_pod_hours') }}
-    where running_seconds > 0
-    group by cluster_id, node_name, hour_started_at, pod_uid
+        pod_hours.cluster_id,
+        pod_hours.node_name,
+        {{ epoch_seconds('pod_hours.hour_started_at') }} as hour_second,
+        pod_hours.pod_uid,
+        min(pod_hours.namespace) as namespace,
+        min(pod_hours.pod_name) as pod_name,
+        min(pod_hours.tenant) as tenant,
+        max(pod_hours.currency) as currency,
+        max(pod_hours.running_seconds) as running_seconds,
+        max(pod_hours.device_count) as device_count,
+        sum(pod_hours.cost_nanos) as cost_nanos
+    from {{ ref('fct_pod_hours') }} as pod_hours
+    inner join problem_hours
+        on
+            pod_hours.cluster_id = problem_hours.cluster_id
+            and pod_hours.hour_started_at = problem_hours.hour_started_at
+    where pod_hours.running_seconds > 0
+    group by
+        pod_hours.cluster_id,
+        pod_hours.node_name,
+        pod_hours.hour_started_at,
+        pod_hours.pod_uid
 
 ),
 
