@@ -20,6 +20,15 @@ unnamed as (
     where
         pod_hours.billing_period = $period
         and pod_hours.running_seconds > 0
+        and exists (
+            select 1 as used
+            from gpu_use
+            where
+                gpu_use.cluster_id = pod_hours.cluster_id
+                and gpu_use.node_name = pod_hours.node_name
+                and gpu_use.hour_started_at = pod_hours.hour_started_at
+                and gpu_use.is_used_unallocated
+        )
         and not exists (
             select 1 as named
             from gpu_use

@@ -43,6 +43,25 @@ sides as (
         billing_period = $period
         and billable_seconds > 0
 
+),
+
+charges as (
+
+    select
+        tenant,
+        belongs_to,
+        cluster_id,
+        gpu_class,
+        mig_profile,
+        weight_numerator,
+        weight_denominator,
+        weight_policy,
+        rate_id,
+        sum(left_part) as left_part,
+        sum(right_part) as right_part
+    from sides
+    group by all
+
 )
 
 select
@@ -59,16 +78,15 @@ select
         weight_policy,
         rate_id
     ) as place,
-    cast(sum(left_part) as decimal(38, 0)) as left_sum,
-    cast(sum(right_part) as decimal(38, 0)) as right_sum
-from sides
-group by all
+    cast(left_part as decimal(38, 0)) as left_sum,
+    cast(right_part as decimal(38, 0)) as right_sum
+from charges
 union all
 select
     'cluster ' || clusters.cluster_id as place,
-    cast(coalesce(sum(sides.left_part), 0) as decimal(38, 0)) as left_sum,
-    cast(coalesce(sum(sides.right_part), 0) as decimal(38, 0)) as right_sum
+    cast(coalesce(sum(charges.left_part), 0) as decimal(38, 0)) as left_sum,
+    cast(coalesce(sum(charges.right_part), 0) as decimal(38, 0)) as right_sum
 from clusters
-left join sides
-    on clusters.cluster_id = sides.cluster_id
+left join charges
+    on clusters.cluster_id = charges.cluster_id
 group by all
