@@ -6,8 +6,32 @@ with
 charged as (
 
     select
-        pod_hours.*,
-        charges.charge_started_at
+        pod_hours.billing_period,
+        pod_hours.tenant,
+        pod_hours.belongs_to,
+        pod_hours.gpu_class,
+        pod_hours.mig_profile,
+        pod_hours.cluster_id,
+        pod_hours.weight_numerator,
+        pod_hours.weight_denominator,
+        pod_hours.weight_policy,
+        pod_hours.rate_id,
+        charges.charge_started_at,
+        pod_hours.is_outage,
+        cast(pod_hours.hour_started_at at time zone 'UTC' as date) as usage_day,
+        pod_hours.pod_uid,
+        pod_hours.pod_name,
+        pod_hours.node_name,
+        pod_hours.resource,
+        pod_hours.workload_kind,
+        pod_hours.workload_name,
+        pod_hours.method,
+        pod_hours.device_count,
+        min(pod_hours.segment_started_at) as first_started_at,
+        max(pod_hours.segment_ended_at) as last_ended_at,
+        sum(pod_hours.billable_seconds * pod_hours.device_count) as device_seconds,
+        sum(pod_hours.uncertainty_seconds * pod_hours.device_count) as uncertain_device_seconds,
+        sum(pod_hours.cost_nanos) as cost_nanos
     from marts.fct_pod_hours as pod_hours
     inner join marts.fct_charges as charges
         on
@@ -26,6 +50,7 @@ charged as (
     where
         pod_hours.billing_period = $period
         and pod_hours.billable_seconds > 0
+    group by all
 
 ),
 
@@ -60,7 +85,7 @@ select
     rate_id,
     charge_started_at,
     credited,
-    cast(hour_started_at at time zone 'UTC' as date) as usage_day,
+    usage_day,
     pod_uid,
     pod_name,
     node_name,
@@ -69,10 +94,10 @@ select
     workload_name,
     method,
     device_count,
-    min(segment_started_at) as first_started_at,
-    max(segment_ended_at) as last_ended_at,
-    sum(sign * billable_seconds * device_count) as device_seconds,
-    sum(greatest(sign, 0) * uncertainty_seconds * device_count) as uncertain_device_seconds,
+    min(first_started_at) as first_started_at,
+    max(last_ended_at) as last_ended_at,
+    sum(sign * device_seconds) as device_seconds,
+    sum(greatest(sign, 0) * uncertain_device_seconds) as uncertain_device_seconds,
     cast(sum(sign * cost_nanos) as decimal(38, 0)) as cost_nanos
 from signed
 group by all
