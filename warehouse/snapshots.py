@@ -353,6 +353,9 @@ _NO_STATES = """(
     select billing_period, cluster_id, source, hour_started_at, outcome as state, reason
     from marts.fct_coverage where false
 )"""
+_ROWS_HASH = "count(*), bit_xor(hash(t)), sum(hash(t))"
+"""DuckDB's own hash: a cryptographic one of the rows as text took longer than writing the files."""
+
 _NO_FINDINGS = """
     select
         '' as billing_period, '' as code, '' as name, false as blocks, '' as found_where,
@@ -493,16 +496,13 @@ def _sort_by_tenant(
 
 def _rows_sha256(connection: duckdb.DuckDBPyConnection, table: str) -> str:
     """A hash of a table's rows in any order. Only files of one machine are compared by it."""
-    [row] = connection.execute(
-        f"select count(*), bit_xor(md5_number(cast(t as varchar))) from {table} as t"
-    ).fetchall()
+    [row] = connection.execute(f"select {_ROWS_HASH} from {table} as t").fetchall()
     return sha256([_columns(connection, table), *map(str, row)])
 
 
 def _rows_by_tenant(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
     rows = connection.execute(
-        f"select tenant, count(*), bit_xor(md5_number(cast(t as varchar))) "
-        f"from of_tenants_{table} as t group by tenant"
+        f"select tenant, {_ROWS_HASH} from of_tenants_{table} as t group by tenant"
     ).fetchall()
     columns = _columns(connection, f"of_tenants_{table}")
     return {row[0]: sha256([columns, *map(str, row)]) for row in rows}
