@@ -20,9 +20,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
+import yaml
+
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from ingestion.kubernetes.collector import Collector, CollectorSettings
+from ingestion.kubernetes.collector_manifests import CollectorPlace, collector_manifests
 from ingestion.kubernetes.journal import parse_lines, segments
 from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.watcher import Retry
@@ -30,6 +34,7 @@ from tests.servers.process import PATIENCE_SECONDS, wait_for
 from warehouse.store import Store, open_store
 
 ROOT = Path(__file__).parents[2]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,8 @@ class CollectorProcess:
         wanted = {"line": line} | parts
         self._wait_for(lambda x: all(x.get(k) == v for k, v in wanted.items()), str(wanted))
 
-    def wait_for_pod(self, name: str) -> None:
-        self._wait_for(lambda x: _is_pod(x, name), f"pod {name}")
+    def wait_for_pod(self, name: str, phase: str = "") -> None:
+        self._wait_for(lambda x: _is_pod(x, name, phase), f"pod {name} {phase}")
 
     def _wait_for(self, is_it: Callable[[Line], bool], what: str) -> None:
         def has_it() -> bool:
@@ -125,9 +130,26 @@ class CollectorProcess:
         return (self.folder / "collector.log").read_text(errors="replace")[-2000:]
 
 
-def _is_pod(line: Line, name: str) -> bool:
+def manifests() -> list[dict[str, Any]]:
+    place = CollectorPlace("0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d")
+    return [d for d in yaml.safe_load_all(collector_manifests(place)) if d]
+
+
+def may_read(admin: httpx.Client) -> None:
+    """Give the user `collector` exactly the rights of the manifests."""
+    [role] = [d for d in manifests() if d["kind"] == "ClusterRole"]
+    [binding] = [d for d in manifests() if d["kind"] == "ClusterRoleBinding"]
+    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "collector"}
+    made = admin.post(f"{RBAC}/clusterroles", json=role)
+    bound = admin.post(f"{RBAC}/clusterrolebindings", json=binding | {"subjects": [user]})
+    assert (made.status_code, bound.status_code) == (201, 201), made.text + bound.text
+
+
+def _is_pod(line: Line, name: str, phase: str) -> bool:
     is_pod = line["line"] == "object" and line["resource"] == "pods"
-    return is_pod and bool(line["object"]["metadata"]["name"] == name)
+    if not is_pod or line["object"]["metadata"]["name"] != name:
+        return False
+    return phase in ("", line["object"]["status"].get("phase"))
 
 
 def main(text: str) -> None:

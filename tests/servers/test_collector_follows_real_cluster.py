@@ -15,16 +15,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-import yaml
 
 from domain.interval import Interval, format_instant, hour_of
 from ingestion.evidence.landing import Landing
-from ingestion.kubernetes.collector_manifests import CollectorPlace, collector_manifests
 from ingestion.kubernetes.journal_decoder import decode_rows
 from ingestion.kubernetes.pull import pull_hours
-from tests.servers.collecting import CollectorProcess, PushedClock
+from tests.servers.collecting import CollectorProcess, PushedClock, may_read
 from tests.servers.control_plane import ControlPlane, control_plane, kwok, scheduler
 from tests.servers.cuttable import Relay, relayed
 from tests.servers.etcd_history import Observer, PodHistory, observing
@@ -37,7 +34,6 @@ from warehouse.store import FolderStore
 pytestmark = pytest.mark.servers
 
 NAMESPACES = ("team-a", "team-b", "openshift-nvidia")
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SEED = 20261118
 Row = dict[str, Any]
 
@@ -95,21 +91,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         for name in NAMESPACES:
             players.namespace(name)
         yield plane
-
-
-def manifests() -> list[dict[str, Any]]:
-    place = CollectorPlace("0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d")
-    return [d for d in yaml.safe_load_all(collector_manifests(place)) if d]
-
-
-def may_read(admin: httpx.Client) -> None:
-    """Give the user `collector` exactly the rights of the manifests."""
-    [role] = [d for d in manifests() if d["kind"] == "ClusterRole"]
-    [binding] = [d for d in manifests() if d["kind"] == "ClusterRoleBinding"]
-    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "collector"}
-    made = admin.post(f"{RBAC}/clusterroles", json=role)
-    bound = admin.post(f"{RBAC}/clusterrolebindings", json=binding | {"subjects": [user]})
-    assert (made.status_code, bound.status_code) == (201, 201), made.text + bound.text
 
 
 @pytest.fixture
