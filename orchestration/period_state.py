@@ -172,9 +172,9 @@ def close_obstacles(opened: OpenHome, period: BillingPeriod) -> str:
     """`CLEAN`, or a sentence with the reasons why the period cannot be closed now."""
     state = checked_state(opened.home, period)
     if state is None:
-        return "it was not checked yet"
+        return "not checked yet"
     if needs_build(opened, period) or needs_check(opened.home, period):
-        return f"it was checked at {state.checked_at}, and has changed since"
+        return f"checked at {state.checked_at}, and changed since"
     if state.billable:
         return CLEAN
     named = "; ".join(f"{entry.code} {entry.where}: {entry.seen}" for entry in state.blocking[:5])
@@ -195,7 +195,7 @@ def close_proposal(opened: OpenHome) -> str:
         how = f" To close it: {command}" if obstacles == CLEAN else ""
         lines.append(f"{period}: {obstacles}.{how}")
     if not opened.settings.close_on_schedule:
-        lines.append("close_on_schedule is off: a person closes.")
+        lines.append("close_on_schedule is off: close the month manually.")
     return " ".join(lines)
 
 

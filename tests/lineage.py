@@ -36,22 +36,23 @@ RAW = "raw__"
 Column = tuple[str, str]
 
 HEAD = """\
-# Lineage of a cost
+# Column lineage of `cost`
 
-Generated from the compiled models with column lineage; a test compares. It begins where an invoice
-line does. `billed_cost` on a line is `cost` rounded to cents: the document's exact sum once, and
-its lines by largest remainder (`billing/lines.py`). `cost` is `fct_charges.cost_nanos`.
+Generated from the compiled models; a test verifies that the page is current. The lineage starts
+at the amount of an invoice line. `billed_cost` of a line is `cost` in cents: the exact total of
+the document is rounded once and apportioned to its lines by the largest-remainder method
+(`billing/lines.py`). `cost` is `fct_charges.cost_nanos`.
 
-Filters and joins decide which rows there are; this page follows what is in them. The
-[walk from a line to its samples](../explanation/from-an-invoice-line-to-the-raw-sample.md) does the
-same with one line of one invoice.
+Columns that are used only in filters and joins are not listed. [From an invoice line to the raw
+sample](../explanation/from-an-invoice-line-to-the-raw-sample.md) traces one line of one invoice.
 
-Whether a segment of an allocation blocks the close is not in its cost. `int_allocation_segments`
-determines the kind of each segment; `int_allocations_reconciled` joins the
-[rules of two sources](reconciliation-rules.md), where `blocks_close` decides. A disputed segment
-blocks until an accepted gap gives it a treatment.
+No column of the cost decides whether a segment of an allocation blocks the close. The seed
+[`reconciliation_rules`](reconciliation-rules.md) does, in its column `blocks_close`, by the kind
+of the segment: `int_allocation_segments` determines the kind, `int_allocations_reconciled` joins
+the rule, and `quality/reconciliation.py` raises its finding. A disputed segment blocks the close
+until an accepted gap gives it a treatment.
 
-## Where it ends
+## Source columns
 
 """
 

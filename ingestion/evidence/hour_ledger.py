@@ -53,8 +53,8 @@ class DueReason(StrEnum):
     """The reason why an hour is queried (again)."""
 
     NEVER_ASKED = "never asked"
-    NOT_OK = "the last answer was not ok"
-    SUSPICION = "series may have been lost in silence, seen once"
+    NOT_OK = "the last response was not complete"
+    SUSPICION = "series may be missing without an error, seen once"
     LATE_DATA = "late samples may have arrived since"
 
 

@@ -45,7 +45,7 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
             MAY_BE_BILLED,
             asset=asset,
             blocking=True,
-            description="No finding blocks, and every required check ran on rows.",
+            description="No finding blocks the close; each required check evaluated rows.",
         )
     ]
     specs += [
@@ -59,7 +59,10 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
     ]
     specs += [
         dg.AssetCheckSpec(
-            name, asset=asset, blocking=True, description="Required: it must evaluate rows."
+            name,
+            asset=asset,
+            blocking=True,
+            description="Required: it must evaluate at least one row.",
         )
         for name in own_checks()
     ]
@@ -146,7 +149,7 @@ def evidence_check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
         dg.AssetCheckSpec(
             HOURS_COMPLETE,
             asset=key,
-            description="Every hour that is over and not closed has a complete response.",
+            description="Each completed hour of an open period has a complete response.",
         ),
         dg.AssetCheckSpec(
             HOURS_FRESH,

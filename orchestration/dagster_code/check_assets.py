@@ -5,7 +5,7 @@ Not here: the rules of a check (`quality`), or the parts of the copy (`orchestra
 
 The copy contains the result of the check, so it is made after it. A finding that blocks a close
 does not block the copy: readers need a month with an open gap, and the copy names the gap. If a
-check fails or was not executed, the numbers may contradict each other, and the previous copy stays.
+check fails or was not executed, numbers may contradict each other, and the previous copy is kept.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
@@ -57,7 +57,7 @@ def check_assets(
         yield dg.MaterializeResult(
             asset_key=CHECK_RESULT,
             metadata={
-                "may be billed": result.billable,
+                "billable": result.billable,
                 "facts_sha256": result.facts_sha256,
                 "dagster/row_count": len(result.findings),
                 "findings": dg.MetadataValue.md(findings_table(result.findings, evidence)),
@@ -66,7 +66,7 @@ def check_assets(
         )
         if failed := failed_checks(result):
             context.log.warning(
-                f"Not published; the previous copy stays. Failed checks: {', '.join(failed)}"
+                f"Not published; the previous copy is kept. Failed checks: {', '.join(failed)}"
             )
             return
         with reported_errors():
@@ -85,7 +85,7 @@ def _specs(graph: ModelGraph, partitions: dg.PartitionsDefinition[str]) -> Itera
     yield dg.AssetSpec(
         CHECK_RESULT,
         deps=[model_key(name) for name in CHECKED_FACTS],
-        description="Whether the period may be billed, with all findings.",
+        description="The result of the check, billable or blocked, and all findings.",
         partitions_def=partitions,
         group_name=GROUP,
         owners=OWNERS,

@@ -43,8 +43,8 @@ def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinitio
         group_name=GROUP,
         owners=OWNERS,
         kinds={"python"},
-        description="The invoices that closing the period would issue now, and the blocking "
-        "findings. Nothing is issued.",
+        description="Drafts of the period's invoices, and the blocking findings. Nothing is "
+        "issued.",
         pool=POOL,
     )
     def invoice_drafts(
@@ -73,7 +73,7 @@ def document_specs(partitions: dg.PartitionsDefinition[str]) -> list[dg.AssetSpe
             description=description,
         )
         for key, kinds, description in (
-            (INVOICES, {"pdf", "csv"}, "The sealed invoices. Issued by the job close_period."),
+            (INVOICES, {"pdf", "csv"}, "The issued invoices, written by the job close_period."),
             (REPORTS, {"csv"}, "FOCUS files and the bundle of a closed period, from its record."),
         )
     ]

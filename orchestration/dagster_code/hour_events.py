@@ -326,7 +326,7 @@ def _first_missing(entry: HourEntry, hour: Hour) -> str:
 
 def _instant_or_reason(first_missing_at: datetime | None) -> str:
     """The start of the gap; for some hours only the reason is known."""
-    return format_instant(first_missing_at) if first_missing_at else "see the reason"
+    return format_instant(first_missing_at) if first_missing_at else "unknown"
 
 
 def _until_when(entry: HourEntry, backfillable: bool, days: int) -> str:
@@ -362,8 +362,8 @@ def _next_command(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, backfill
         "--reason WHY --by NAME",
     )
     return (
-        f"{command}\nThis hour cannot be backfilled. It has to be accepted only if the other "
-        "source lacks it as well: `gpu-ledger gaps` lists such hours."
+        f"{command}\nThis hour cannot be backfilled. Accept it only if the other source lacks "
+        "it as well: `gpu-ledger gaps` lists such hours."
     )
 
 

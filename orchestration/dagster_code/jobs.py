@@ -35,7 +35,7 @@ from orchestration.publishing import snapshot
 from warehouse.manifest import Attempt
 
 WINDOWS_LIMIT = 50
-"""A longer run would delay the next live hour; the windows left stay due."""
+"""A longer run would delay the next live hour; the remaining windows stay due."""
 
 
 class DueHours(Enum):
@@ -102,7 +102,8 @@ class PullDueHours(dg.Config):
         "second queries after 3 and 26 hours.",
     )
     windows_limit: int = Field(
-        default=WINDOWS_LIMIT, description="Most windows, of up to a day each, in this run."
+        default=WINDOWS_LIMIT,
+        description="Maximum number of query windows, of at most 24 hours each.",
     )
 
 
@@ -119,7 +120,7 @@ def pull_due(context: dg.OpExecutionContext, config: PullDueHours, ledger_home: 
     _report(context, opened, attempts, errors)
 
 
-@dg.job(description="Query the expected hours that have not landed, and land the responses.")
+@dg.job(description="Query all due hours, and land the responses.")
 def pull_due_hours() -> None:
     pull_due()
 
@@ -164,8 +165,8 @@ class ClosePeriod(dg.Config):
     )
     facts_sha256: str = Field(
         default="",
-        description="With issue: the hash of the facts that the dry run showed. Other facts are "
-        "not closed.",
+        description="With issue: the hash of the facts that the dry run showed. The close "
+        "fails if the facts have changed.",
     )
 
 
@@ -192,7 +193,9 @@ def close_one_period(
     metadata = close_metadata(opened, period, result)
     if not result.closed:
         context.log_event(dg.AssetObservation(DRAFTS, partition=period.name, metadata=metadata))
-        context.log.info("A dry run: nothing was issued. Its result is on invoice_drafts.")
+        context.log.info(
+            "A dry run: nothing was issued. The result is in the metadata of invoice_drafts."
+        )
         return
     documents = {"folder": dg.MetadataValue.path(str(opened.home.documents / period.name))}
     for key in (INVOICES, REPORTS):
@@ -223,7 +226,7 @@ def close_period() -> None:
 
 @dg.op(
     pool=POOL,
-    description="Post reached budget steps and alerts about the ledger to every Alertmanager.",
+    description="Post budget alerts and alerts about the ledger to all Alertmanagers.",
 )
 def send_due_alerts(context: dg.OpExecutionContext, ledger_home: GivenHome) -> None:
     with reported_errors():
@@ -239,7 +242,7 @@ def send_due_alerts(context: dg.OpExecutionContext, ledger_home: GivenHome) -> N
     )
 
 
-@dg.job(description="Send budget steps and alerts about the ledger, where [alerts] send is true.")
+@dg.job(description="Send budget alerts and alerts about the ledger, if [alerts] send is true.")
 def send_alerts() -> None:
     send_due_alerts()
 

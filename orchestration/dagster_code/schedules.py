@@ -31,7 +31,7 @@ RUNNING = dg.DefaultScheduleStatus.RUNNING
 def hour_schedules() -> list[dg.ScheduleDefinition]:
     return [
         _pull_schedule(
-            "hourly_pull", HOURLY, DueHours.LIVE, LIVE_PRIORITY, "Pulls the hour that is over."
+            "hourly_pull", HOURLY, DueHours.LIVE, LIVE_PRIORITY, "Pulls the last complete hour."
         ),
         _pull_schedule(
             "late_data_pull",
@@ -89,7 +89,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=jobs["draft_period"],
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="After the grace time, drafts all invoices of a month and checks them.",
+        description="After the grace time, checks the month daily and drafts its invoices.",
     )
     def month_drafts(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
@@ -107,13 +107,13 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=close_period,
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="Closes a clean month, if the setting close_on_schedule is on.",
+        description="Closes the oldest open month if nothing blocks it; needs close_on_schedule.",
     )
     def month_close(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
-        # Only the oldest: the next month is closed on top of its record.
+        # Only the oldest: months are closed in order.
         oldest = period_state.closable_periods(opened)[:1]
         clean = [p for p in oldest if period_state.close_obstacles(opened, p) == CLEAN]
         if not clean or not opened.settings.close_on_schedule:
@@ -133,7 +133,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=send_alerts,
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="Sends budget steps and alerts, where the setting [alerts] send is true.",
+        description="Sends budget alerts and alerts about the ledger, if [alerts] send is true.",
     )
     def alerts(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome

@@ -61,7 +61,7 @@ EVENTS_LIMIT = 200
 """Most events of one evaluation: 18 ms each on PostgreSQL, and it may take a minute."""
 
 WAIT_FOR_HOURS = timedelta(hours=1)
-"""Facts wait for hours in progress, but no longer than this: a queue may be endless."""
+"""Facts wait for hours in progress, but no longer than this."""
 
 LIVE_PRIORITY, OLD_PRIORITY = "10", "1"
 
@@ -95,7 +95,7 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
         asset_selection=dg.AssetSelection.assets(*keys.values()),
         minimum_interval_seconds=HOURS_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Pulls every due hour, the newest first, then the oldest.",
+        description="Pulls all due hours: the newest first, then from the oldest.",
     )
     def hours_due(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
         # In this order: an hour that lands between the two readings is in the second one.
@@ -117,7 +117,7 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
         passed = {name: state.passed for name, state in states.items()}
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else "Every due hour is in progress.",
+            skip_reason=None if requests else "No due hour without a run in progress.",
             asset_events=[*islice(landed, EVENTS_LIMIT), *changed],
             cursor=json.dumps(passed, sort_keys=True),
         )
@@ -254,14 +254,16 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
             waiting_since = waiting_since or now
             if now - waiting_since < WAIT_FOR_HOURS:
                 return dg.SensorResult(
-                    skip_reason=f"Hours are being pulled; {_named(free)} is rebuilt afterwards.",
+                    skip_reason=f"Pulls are in progress; {_named(free)} will be rebuilt later.",
                     cursor=format_instant(waiting_since),
                 )
         return dg.SensorResult(
             run_requests=[period_request(period, "facts_outdated") for period in free],
             skip_reason=None
             if free
-            else f"Nothing to do: {_named(behind) or 'no period'} is older than its evidence.",
+            else f"A run for {_named(behind)} is in progress."
+            if behind
+            else "All facts are up to date.",
             cursor="-",
         )
 

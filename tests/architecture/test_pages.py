@@ -26,8 +26,8 @@ def errors_page() -> str:
     return "\n".join(
         [
             "# Errors\n",
-            "Every refusal has a code, and every code a page: what it means, whether a bill"
-            " changes, what to do.\n`gpu-ledger --json-errors` prints code, place and remedy for a"
+            "Each error has a code and a page with its meaning, its effect on bills and its"
+            " remedy.\n`gpu-ledger --json-errors` prints code, place and remedy for a"
             f" machine. Exit\ncodes: {exits}. This list is made from the code.\n",
             "| code | name | exit | what it means |",
             "|---|---|---|---|",

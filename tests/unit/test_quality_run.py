@@ -258,7 +258,7 @@ def test_a_disagreement_blocks_until_it_is_accepted(world: World) -> None:
     world.pods[0] = disputed
     [finding] = named(checked(world), "sources_disagree")
     assert finding.blocks
-    assert "samples show it where the journal says that it did not run" in finding.seen
+    assert "samples show it while the journal has it as not running" in finding.seen
     world.accepted_gaps = [
         "c1,kubernetes,2026-10-09T10:00:00Z,2026-10-09T11:30:00Z,bill_samples,why,bob,2026-11-02,"
         + disputed.uid

@@ -68,13 +68,14 @@ def rules_page() -> str:
     }
     return "\n".join(
         [
-            "# Rules of two sources\n",
-            "Samples and lifecycle are independent sources. The model `int_allocation_segments`"
-            " cuts each allocation into\nsegments and determines the kind of each; the model"
-            " `int_allocations_reconciled` joins this table, which\ndecides how a segment is known,"
-            " what is billed, and whether it blocks the close of the period.\nOf the rules that"
-            " block, an accepted gap with a treatment decides instead. `gpu-ledger explain`\nprints"
-            " the rules behind an invoice line.\n",
+            "# Reconciliation rules\n",
+            "Samples and lifecycle are collected separately. The model `int_allocation_segments`"
+            " cuts each allocation\ninto segments and determines the kind of each. The model"
+            " `int_allocations_reconciled` joins this\ntable for the method and the billed time,"
+            " and assigns the kind `contradicted`; `quality/reconciliation.py`\nraises the finding."
+            " `blocks_close` decides whether the segment blocks the close; an accepted gap with\na"
+            " treatment overrides a blocking rule. `gpu-ledger explain` prints the rules behind an"
+            " invoice line.\n",
             f"| {' | '.join(names)} |",
             f"|{'---|' * len(names)}",
             *(f"| {' | '.join(astuple(rule))} |" for rule in reconciliation_rules()),
