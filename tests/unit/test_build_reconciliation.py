@@ -99,7 +99,7 @@ TIMES = [
 CONSISTENT = [
     contradicted("scheduler_agrees", (SCHEDULER, SCHEDULED, "1")),
     contradicted("not_yet_on_a_node", (REQUESTS, WHO | ASKED | {"node": ""}, "1")),
-    contradicted("told_by_two_exporters", (REQUESTS, WHO | ASKED | {"instance": "b"}, "1")),
+    contradicted("seen_by_two_exporters", (REQUESTS, WHO | ASKED | {"instance": "b"}, "1")),
     contradicted("requests_none", requests={GPU: 0}),
     contradicted(
         "another_sharing_label",
@@ -113,11 +113,11 @@ BOTH = [
     cluster("starts_and_ends_in_one_second", Pod("p", 1010, 1010)),
     cluster("just_short_enough", Pod("p", 1000, 1075, in_samples=False)),
     cluster("a_second_too_long", Pod("p", 1000, 1076, in_samples=False)),
-    cluster("absent_without_a_hole", Pod("p", 1000, 3000, in_samples=False)),
+    cluster("absent_without_a_gap", Pod("p", 1000, 3000, in_samples=False)),
     cluster("absent_in_a_gap", Pod("p", 1000, 3000), lost_scrapes=[(900, 3100)]),
     cluster("samples_begin_late", Pod("p", 1000, 3000, sampled_from=1500)),
     cluster("samples_end_early", Pod("p", 1000, 3000, sampled_until=2000)),
-    cluster("phase_is_lost", Pod("p", 1000, 3000, phase_lost_from=2000)),
+    cluster("phase_has_a_gap", Pod("p", 1000, 3000, phase_lost_from=2000)),
     cluster(
         "many_end_at_one_scrape",
         Pod("p", 1000, 3000, sampled_until=2000),
@@ -126,9 +126,9 @@ BOTH = [
     cluster("samples_before_the_start", Pod("p", 1000, 3000, bound=500, sampled_from=800)),
     cluster("samples_after_the_end", Pod("p", 1000, 3000, sampled_until=3100)),
     cluster("a_sample_within_the_clocks", Pod("p", 1000, 3000, sampled_until=3010)),
-    cluster("requests_linger", Pod("p", 1000, 3000, lingers=4000)),
-    cluster("journal_gap_inside_a_life", Pod("p", 100, 5000), unwatched=[(1000, 2000)]),
-    cluster("end_lost_samples_go_on", Pod("p", 100, 2500), unwatched=[(2000, 3000)]),
+    cluster("requests_continue", Pod("p", 1000, 3000, lingers=4000)),
+    cluster("journal_gap_inside_a_lifetime", Pod("p", 100, 5000), unwatched=[(1000, 2000)]),
+    cluster("end_lost_samples_continue", Pod("p", 100, 2500), unwatched=[(2000, 3000)]),
     cluster(
         "end_lost_samples_outlast_the_gap",
         Pod("p", 100, 2500, sampled_until=4000),
@@ -139,7 +139,7 @@ BOTH = [
         Pod("p", 2600, 5000, bound=1900, first_started=2100),
         unwatched=[(2000, 3000)],
     ),
-    cluster("life_inside_a_journal_gap", Pod("p", 2100, 2500), unwatched=[(2000, 3000)]),
+    cluster("lifetime_inside_a_journal_gap", Pod("p", 2100, 2500), unwatched=[(2000, 3000)]),
     cluster(
         "end_lost_to_both",
         Pod("p", 100, 2500),
@@ -174,17 +174,17 @@ SAMPLES_ONLY = [
     *CONTRADICTED,
     *TIMES,
     *CONSISTENT,
-    cluster("samples_alone", Pod("p", 1000, 2000), with_journal=False),
-    cluster("samples_alone_restarted", Pod("p", 1000, 2000, restarted=1300), with_journal=False),
+    cluster("only_samples", Pod("p", 1000, 2000), with_journal=False),
+    cluster("only_samples_restarted", Pod("p", 1000, 2000, restarted=1300), with_journal=False),
     cluster(
-        "samples_alone_end_in_a_hole",
+        "only_samples_end_in_a_gap",
         Pod("p", 1000, 2000),
         with_journal=False,
         lost_scrapes=[(1960, 2300)],
     ),
-    cluster("samples_alone_at_both_edges", Pod("p", -100, None), with_journal=False),
+    cluster("only_samples_at_both_edges", Pod("p", -100, None), with_journal=False),
     cluster(
-        "phases_come_a_scrape_late",
+        "phases_are_a_scrape_late",
         series=[
             (REQUESTS, WHO | ASKED, 1000, 2000, "1"),
             (PHASE, WHO | {"phase": "Running"}, 1030, 2030, "1"),
@@ -192,7 +192,7 @@ SAMPLES_ONLY = [
         with_journal=False,
     ),
 ]
-LIFECYCLE_ONLY = [cluster("lifecycle_alone", Pod("p", 1000, 2000), with_samples=False)]
+LIFECYCLE_ONLY = [cluster("only_lifecycle", Pod("p", 1000, 2000), with_samples=False)]
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +211,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         "accepted_gaps",
         f"samples_before_the_start,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
         f"samples_after_the_end,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
-        f"absent_without_a_hole,thanos,{text(0)},{text(HOUR)},bill_nothing,|,",
+        f"absent_without_a_gap,thanos,{text(0)},{text(HOUR)},bill_nothing,|,",
         f"two_requests,thanos,{text(0)},{text(HOUR)},bill_samples,|,",
     )
     result = build_period(home, PERIOD, decided(clusters, signed), closed_periods=frozenset())
@@ -252,7 +252,7 @@ EXPECTED: dict[str, list[Stretch]] = {
     # The sampling interval of 30 s, the scrape interval of 30 s and 15 s for the clocks: 75 s.
     "just_short_enough": [("lifecycle_only", "too_short", 1000, 1075, 0)],
     "a_second_too_long": [("disputed", "absent", 1000, 1076, 0)],
-    "absent_without_a_hole": [("disputed", "absent", 1000, 3000, 0)],
+    "absent_without_a_gap": [("disputed", "absent", 1000, 3000, 0)],
     # The last sample before it is at 877, so the gap begins at 907, when the next one was due.
     "absent_in_a_gap": [("lifecycle_only", "sample_gap", 1000, 3000, 0)],
     "samples_begin_late": [
@@ -264,7 +264,7 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("disputed", "absent", 1987, 3000, 0),
     ],
     # Requests continue until 2977: the pod has a gap and not an end.
-    "phase_is_lost": [
+    "phase_has_a_gap": [
         ("confirmed", "agree", 1000, 1987, 0),
         ("lifecycle_only", "sample_gap", 1987, 3000, 0),
     ],
@@ -277,11 +277,11 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("disputed", "outside_lifecycle", 3000, 3097, 0),
     ],
     "a_sample_within_the_clocks": [("confirmed", "agree", 1000, 3000, 0)],
-    "requests_linger": [("confirmed", "agree", 1000, 3000, 0)],
-    "journal_gap_inside_a_life": [("confirmed", "agree", 100, 5000, 0)],
+    "requests_continue": [("confirmed", "agree", 1000, 3000, 0)],
+    "journal_gap_inside_a_lifetime": [("confirmed", "agree", 100, 5000, 0)],
     # The watch covers the time until 2000, samples until 2497; the first one without the pod is at
     # 2527.
-    "end_lost_samples_go_on": [
+    "end_lost_samples_continue": [
         ("confirmed", "agree", 100, 2000, 0),
         ("samples_only", "journal_gap", 2000, 2497, 31),
     ],
@@ -298,7 +298,7 @@ EXPECTED: dict[str, list[Stretch]] = {
         ("confirmed", "agree", 2600, 5000, 0),
     ],
     # The container started at 2100, after the sample at 2077 without it.
-    "life_inside_a_journal_gap": [("samples_only", "journal_gap", 2100, 2497, 23 + 31)],
+    "lifetime_inside_a_journal_gap": [("samples_only", "journal_gap", 2100, 2497, 23 + 31)],
     "end_lost_to_both": [
         ("confirmed", "agree", 100, 2000, 0),
         ("missing", "end_unknown", 2000, 2000, 1000),
@@ -330,19 +330,19 @@ EXPECTED: dict[str, list[Stretch]] = {
     "held_first": [("confirmed", "agree", 1000, 2500, 0)],
     "name_used_again": [("confirmed", "agree", 100, 2000, 0)],
     # The sample before 1027 is at 997, and the one after 1987 at 2017.
-    "samples_alone": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
-    "samples_alone_restarted": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
+    "only_samples": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
+    "only_samples_restarted": [("samples_only", "journal_not_expected", 1000, 1987, 3 + 31)],
     # The next sentinel after the gap is at 2317.
-    "samples_alone_end_in_a_hole": [
+    "only_samples_end_in_a_gap": [
         ("samples_only", "journal_not_expected", 1000, 1957, 3 + 2318 - 1957)
     ],
     # It runs at both edges of the window; the first sample is due 7 s after the edge.
-    "samples_alone_at_both_edges": [("samples_only", "journal_not_expected", 0, 7177, 23)],
+    "only_samples_at_both_edges": [("samples_only", "journal_not_expected", 0, 7177, 23)],
     # Requests from 1027 to 1987, phases from 1057 to 2017: either may be right.
-    "phases_come_a_scrape_late": [
+    "phases_are_a_scrape_late": [
         ("samples_only", "journal_not_expected", 1057, 1987, (1057 - 997) + (2048 - 1987))
     ],
-    "lifecycle_alone": [("lifecycle_only", "samples_not_expected", 1000, 2000, 0)],
+    "only_lifecycle": [("lifecycle_only", "samples_not_expected", 1000, 2000, 0)],
 }
 
 
@@ -471,4 +471,4 @@ def test_an_accepted_disagreement_is_billed_as_decided(home: Home) -> None:
         0,
         97,
     )
-    assert counted(home, "absent_without_a_hole", "absent") == ("bill_nothing", 2000, 0, 2000, 0)
+    assert counted(home, "absent_without_a_gap", "absent") == ("bill_nothing", 2000, 0, 2000, 0)

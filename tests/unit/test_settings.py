@@ -163,7 +163,7 @@ REFUSED = {
         "no label matcher",
     ),
     "a replica label that is none": (HUB + "replica_labels = ['a-b']\n", 3, "not a list of names"),
-    "a pin of nobody": (HUB + "[thanos.hub.pins]\nkubelet = ['a/b']\n", 4, "'kubelet'"),
+    "a pin of no exporter": (HUB + "[thanos.hub.pins]\nkubelet = ['a/b']\n", 4, "'kubelet'"),
     "a pin that is text": (HUB + "[thanos.hub.pins]\ndevices = 'a/b'\n", 4, "not a list of names"),
     "a pin that leaves its quotes": (
         HUB + "[thanos.hub.pins]\nscheduler = ['a\"} or up{b=\"']\n",

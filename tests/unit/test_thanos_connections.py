@@ -260,7 +260,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n" + BODY[:5] + b"\r\n",
         b"not http at all\r\n\r\n",
     ],
-    ids=["nothing", "half the head", "fewer bytes than said", "no last chunk", "not http"],
+    ids=["nothing", "half the head", "fewer bytes than announced", "no last chunk", "not http"],
 )
 def test_a_broken_connection_is_never_a_complete_response(send: bytes) -> None:
     with raw_server(send) as port:
