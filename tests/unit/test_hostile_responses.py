@@ -207,9 +207,9 @@ KUBERNETES = {
     "metadata twice": respond(LIST.replace(b'"items":', b'"metadata":{},"items":') % POD),
     "a version twice": respond(LIST.replace(b'"7"', b'"7","resourceVersion":"8"') % POD),
     "a version of 5,000 digits": respond(LIST.replace(b'"7"', b'"%s"' % (b"7" * 5_000)) % POD),
-    "gzip that is none": respond(LIST % POD),
+    "invalid gzip": respond(LIST % POD),
 }
-KUBERNETES["gzip that is none"].headers["content-encoding"] = "gzip"
+KUBERNETES["invalid gzip"].headers["content-encoding"] = "gzip"
 
 
 @pytest.mark.parametrize("name", KUBERNETES)
