@@ -37,7 +37,7 @@ def code() -> Iterator[tuple[str, str]]:
 
 
 def what_to_do() -> Iterator[tuple[str, str]]:
-    """The commands in the section "What to do" of the pages of errors and findings."""
+    """The commands in the remedies of the pages of errors and findings."""
     for folder in ("errors", "findings"):
         for path in sorted((DOCS / folder).glob("*-*.md")):
             text = path.read_text(encoding="utf-8").split("## What to do\n")[1]

@@ -17,9 +17,15 @@ PLAIN = (
     "ingestion",
     "orchestration",
     "quality",
+    "tests/architecture",
+    "tests/messages",
+    "tests/properties",
+    "tests/release",
+    "tests/scenarios",
+    "tests/servers",
     "warehouse",
 )
-"""The packages that keep the limits; a package joins once its text is rewritten."""
+"""The packages and folders that keep the limits; others join once their text is rewritten."""
 
 
 @pytest.mark.parametrize("package", PLAIN)
