@@ -1,12 +1,12 @@
-"""A change of the MIG layout of one node: which cards change, and which pods have to go.
+"""A change of the MIG layout of one node: the cards to change and the pods to evict.
 
 Put here: the choice of cards and layouts with the fewest evictions, and the resulting plan.
 Not here: reading nodes and pods, and commands for people (`orchestration.cli.mig_plan`).
 
 mig-parted compares each card's instances with the wanted ones. It leaves a card alone if they are
 equal; else it deletes all instances of the card and creates the wanted ones. So an instance
-survives exactly if its card does not change, and a pod must go if it holds any part of a card that
-changes.
+remains if and only if its card does not change, and a pod is evicted if it holds any part of a card
+that changes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from domain.mig.parted import NOTHING, PartedEntry, sold_share
 from domain.mig.placing import Placed, place
 from domain.mig.profile import MigProfile
 
-MOST_CARDS = 16
-"""Of one node. All subsets of the cards are compared: 65,536 of 16 cards, in half a second."""
+MAX_CARDS = 16
+"""Of one node: all subsets of the cards are compared, 65,536 for 16 cards in half a second."""
 
 Counts = Mapping[MigProfile, int]
 
@@ -34,14 +34,28 @@ class NodeCannotHold(CheckFailed):
 
     code = "MIG-002"
 
-    def __init__(self, cards: int, geometry: str, asked: str, reason: str = "") -> None:
-        where = f"{cards} card{'s' if cards != 1 else ''}{f' of {geometry}' if geometry else ''}"
+    def __init__(self, cards: int, geometry: str, wanted: str, reason: str = "") -> None:
         super().__init__(
-            where=where,
-            seen=reason or f"no layout of these cards offers {asked}",
+            where=f"{cards} card{'s' if cards != 1 else ''} of {geometry}",
+            seen=reason or f"no layout of these cards offers {wanted}",
             why="mig-parted would try every order, fail, and leave the cards without instances",
             remedy="request fewer instances; `gpu-ledger mig layouts PRODUCT` lists the layouts "
             "of a card",
+        )
+
+
+class TooManyCards(CheckFailed):
+    """A node with more cards than the plan can compare."""
+
+    code = "MIG-002"
+
+    def __init__(self, cards: int) -> None:
+        super().__init__(
+            where="the plan of one node",
+            seen=f"{cards} cards, and at most {MAX_CARDS} can be compared",
+            why="all subsets of the cards are compared for the fewest evictions",
+            remedy="write the layout of each card into a mig-parted file, and give --config FILE "
+            "and --profile",
         )
 
 
@@ -107,7 +121,7 @@ class Reconfiguration:
 
     @property
     def needs_drain(self) -> bool:
-        """Whether every card is affected, so that nothing on the node can go on."""
+        """Whether every card is affected, so that the node must be drained."""
         return bool(self.changed) and len(self.changed) == len(self.cards)
 
     @property
@@ -132,9 +146,9 @@ def plan_configuration(
     entries: Sequence[PartedEntry],
     pci_device_ids: frozenset[str] = frozenset(),
 ) -> Reconfiguration:
-    """The plan for one configuration of mig-parted; of several entries for a card the last counts.
+    """The plan for one configuration of mig-parted; the last matching entry of a card applies.
 
-    Raises if an entry asks a card for more than it can hold.
+    Raises if an entry has instances that no layout of a card offers.
     """
     targets = []
     for card in cards:
@@ -154,7 +168,7 @@ def plan_instances(
 ) -> Reconfiguration:
     """The plan after which the node offers at least these instances, held or free, in total.
 
-    It has the fewest evicted pods; of those the fewest changed cards; of those the first cards.
+    It minimises, in this order, the evicted pods, the changed cards and the card indices.
     """
     need = dict(_canonical(geometry, {p: count for p, count in wanted.items() if count}))
     packer = _Packer(geometry, tuple(sorted(need)))
@@ -203,7 +217,7 @@ def _entry_for(
 
 
 def _canonical(geometry: Geometry, counts: Counts) -> Instances:
-    """The counts under the names that the geometry has; unknown profiles stay as they are."""
+    """The counts by the geometry's canonical profile names; unknown profiles are unchanged."""
     named: Counter[MigProfile] = Counter()
     for profile, count in counts.items():
         named[geometry.canonical(profile) or profile] += count
@@ -228,11 +242,9 @@ def _plan(
 
 
 def _by_evictions(cards: Sequence[CardState]) -> Iterator[tuple[int, ...]]:
-    """Every set of cards, those that cost the fewest pods first."""
-    if len(cards) > MOST_CARDS:
-        raise NodeCannotHold(
-            len(cards), "", "", f"{len(cards)} cards, and at most {MOST_CARDS} are compared"
-        )
+    """All sets of cards, ordered by evicted pods, then by size."""
+    if len(cards) > MAX_CARDS:
+        raise TooManyCards(len(cards))
     pods = {card.index: card.pods for card in cards}
     subsets = [
         subset for size in range(len(cards) + 1) for subset in combinations(sorted(pods), size)
@@ -242,11 +254,11 @@ def _by_evictions(cards: Sequence[CardState]) -> Iterator[tuple[int, ...]]:
         evicted: frozenset[str] = frozenset().union(*(pods[index] for index in subset))
         return len(evicted), len(subset)
 
-    yield from sorted(subsets, key=cost)  # stable: of equal ones the first cards
+    yield from sorted(subsets, key=cost)  # stable: ties keep card order
 
 
 class _Packer:
-    """Lays wanted instances on cards that are empty, exactly."""
+    """Finds layouts of empty cards with exactly the wanted instances."""
 
     def __init__(self, geometry: Geometry, profiles: tuple[MigProfile, ...]) -> None:
         self._geometry = geometry
@@ -276,7 +288,7 @@ class _Packer:
         return None
 
     def _fullest(self, missing: Counts) -> list[dict[MigProfile, int]]:
-        """What one card can take of the missing instances, without what is part of more."""
+        """The maximal subsets of the missing instances that fit on one card."""
         if self._whole:
             fitting = [
                 option
@@ -297,7 +309,7 @@ class _Packer:
 
 
 def _parts(geometry: Geometry, counts: Counts) -> Iterator[dict[MigProfile, int]]:
-    """Every non-empty part of a set whose compute slices add up to a card's or less."""
+    """All non-empty subsets that need at most the compute slices of one card."""
     parts: list[tuple[dict[MigProfile, int], int]] = [({}, geometry.compute_slots)]
     for profile, count in sorted(counts.items()):
         parts = [

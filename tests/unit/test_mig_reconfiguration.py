@@ -14,6 +14,7 @@ from domain.mig.parted import parse_parted_file
 from domain.mig.reconfiguration import (
     CardState,
     NodeCannotHold,
+    TooManyCards,
     as_entries,
     plan_configuration,
     plan_instances,
@@ -167,3 +168,9 @@ def test_the_search_is_short_on_a_node_of_sixteen_cards() -> None:
     cards = [CardState(index, ((P1, 7),), frozenset({f"pod-{index % 5}"})) for index in range(16)]
     plan = plan_instances(A100, cards, {P3: 9, P1: 60})
     assert len(plan.changed) == 5
+
+
+def test_a_plan_for_more_than_16_cards_is_refused() -> None:
+    cards = [CardState(index, None) for index in range(17)]
+    with pytest.raises(TooManyCards, match="17 cards"):
+        plan_instances(A100, cards, {P1: 1})
