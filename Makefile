@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SPARK  := $(VENV)/.spark
 # Compiled files are kept: else each of the many processes compiles its libraries again.
 export PYTHONDONTWRITEBYTECODE =
 # uv resolves the lock; its own version is pinned because the lock's format is its.
@@ -30,6 +31,10 @@ $(READY): pyproject.toml uv.lock
 	  { echo "Python cannot make virtual environments here. On Debian: apt-get install python3-venv"; exit 2; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV)'
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --quiet --frozen --python $(BIN)/python
+	@touch $@
+
+$(SPARK): $(READY)
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact --extra spark --python $(BIN)/python
 	@touch $@
 
 setup: $(READY) ## Install everything into .venv.
@@ -58,12 +63,12 @@ test-deep: $(READY) ## What takes longer: pages typed as they stand, processes, 
 servers: $(READY) ## Build the real servers that tests talk to, once per pinned version.
 	@$(BIN)/python -m tests.servers.build
 
-test-servers: servers ## Tests against real servers; says what is missing.
+test-servers: servers $(SPARK) ## Tests against real servers; says what is missing.
 	@$(BIN)/python -m pytest -n 3 --dist loadfile -m servers tests/servers
 
 # N is the number of examples of each property and of simulated tenant-months.
 explore: N ?= 1000
-explore: $(READY) ## Repetition for confidence, with N random cases of each kind (1000).
+explore: $(READY) $(SPARK) ## Repetition for confidence, with N random cases of each kind (1000).
 	@echo "Replay this run with: make explore N=$(N) SEED=$(SEED)"
 	@N=$(N) SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "(explore or hypothesis) and not servers" tests
 

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from domain.errors import BadInput
 from ingestion.addresses import Fault, place_fault, proxy_fault, server_fault
 from ingestion.exporter_pins import NO_PINS, PIN, Pins
+from warehouse.engine import DUCKDB, KINDS, ON_DUCKDB, Engine
 from warehouse.manifest import Sampling
 from warehouse.store import KeyNotAllowed, validate_key
 
@@ -141,6 +142,7 @@ class Settings:
     postgres_url_file: str = ""
     review_clusters: Mapping[str, str] = field(default_factory=dict)  # cluster ID → kubeconfig
     alerts: AlertSettings = AlertSettings()
+    engine: Engine = ON_DUCKDB
 
     def cluster(self, cluster_id: str) -> ClusterSettings:
         """The settings of a cluster; refuses a cluster that config.toml does not have."""
@@ -197,7 +199,16 @@ class _Reader:
         self._where = where
 
     def settings(self, tables: dict[str, Any]) -> Settings:
-        known = {"storage", "pull", "schedule", "alerts", "portal", "thanos", "clusters"}
+        known = {
+            "storage",
+            "pull",
+            "engine",
+            "schedule",
+            "alerts",
+            "portal",
+            "thanos",
+            "clusters",
+        }
         self._only(tables, "", known)
         storage = self._table(tables, "storage", {"landing": str, "record": str})
         for key, location in storage.items():
@@ -217,10 +228,43 @@ class _Reader:
         for cluster_id, kubeconfig in portal.get("review_clusters", {}).items():
             self._expect("portal.review_clusters", cluster_id, kubeconfig, str)
         pod_labels = self._texts("pull", "pod_labels", pull.get("pod_labels", []), None)
-        alerts = self._alerts(tables)
         return Settings(
-            clusters=clusters, pod_labels=pod_labels, alerts=alerts, **storage, **schedule, **portal
+            clusters=clusters,
+            pod_labels=pod_labels,
+            alerts=self._alerts(tables),
+            engine=self._engine(tables),
+            **storage,
+            **schedule,
+            **portal,
         )
+
+    def _engine(self, tables: dict[str, Any]) -> Engine:
+        table = self._table(tables, "engine", {field.name: str for field in fields(Engine)})
+        engine = Engine(**table)
+        if engine.kind not in KINDS:
+            self._refuse(
+                "engine",
+                "kind",
+                f"kind is {engine.kind!r}",
+                f'write kind = "{KINDS[0]}" or kind = "{KINDS[1]}"',
+            )
+        for key in ("master", "exchange"):
+            if engine.kind == DUCKDB and key in table:
+                self._refuse(
+                    "engine",
+                    key,
+                    f"{key} is set, and the engine is {DUCKDB}, which does not use it",
+                    f'write kind = "{KINDS[1]}" above it, or remove the line',
+                )
+        if engine.master.startswith("sc:"):
+            self._refuse(
+                "engine",
+                "master",
+                "master is the address of Spark Connect, whose sessions share one catalogue",
+                'write the master itself, as in master = "spark://host:7077"',
+            )
+        self._address("engine", "exchange", place_fault(engine.exchange))
+        return engine
 
     def _alerts(self, tables: dict[str, Any]) -> AlertSettings:
         kinds = {"send": bool, "alertmanagers": list}

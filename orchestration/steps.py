@@ -185,6 +185,7 @@ def refresh(
         sealed.decisions if sealed else opened.decisions,
         closed_periods=closed,
         sealed=sealed.facts if sealed else None,
+        engine=opened.settings.engine,
         also=record_dbt_tests,
         progress=progress,
     )
@@ -432,6 +433,7 @@ def recount(
         counted_with.decisions,
         closed_periods=opened.record.closed_periods(),
         destination=opened.home.build / f"{period.name}.recount.duckdb",
+        engine=opened.settings.engine,
         progress=progress,
     )
 

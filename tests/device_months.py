@@ -25,7 +25,7 @@ from fake_gpu.fleet.build import Fleet
 from fake_gpu.fleet.model import Cluster, Node, PodLife
 from fake_gpu.prometheus.node_stretches import NodeStretches, Stretch
 from tests.marts_in_memory import contracts
-from tests.models_in_spark import rendered
+from tests.rendered_models import rendered
 from warehouse.connection import connect
 from warehouse.project import dbt_project_dir
 

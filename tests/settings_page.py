@@ -18,6 +18,7 @@ from ingestion.settings import (
     Settings,
     ThanosSettings,
 )
+from warehouse.engine import Engine
 
 REQUIRED = "required"
 
@@ -47,6 +48,21 @@ STORAGE: Meanings = {
     "record": (
         "`record/` in the home",
         "storage of closes and invoices: a folder or a URL",
+    ),
+}
+ENGINE: Meanings = {
+    "kind": (
+        "",
+        "engine of the models: `duckdb`, or `spark`, which needs the extra `spark` and Java 17",
+    ),
+    "master": (
+        "of `spark-submit` or `spark-defaults.conf`, or `local[*]`",
+        "Spark master: `local[*]`, `spark://host:7077`, `yarn`, `k8s://…`",
+    ),
+    "exchange": (
+        "`build/spark/` in the home",
+        "a folder or `s3://bucket/prefix` for the input and output of Spark, reachable from all "
+        "its machines; emptied after each refresh",
     ),
 }
 PULL: Meanings = {
@@ -149,6 +165,7 @@ def settings_page() -> str:
         HEAD,
         *_section("storage", STORAGE, settings),
         *_section("pull", PULL, settings),
+        *_section("engine", ENGINE, _fields(Engine), _ENGINE),
         *_section("schedule", SCHEDULE, settings),
         *_section("alerts", ALERTS, _fields(AlertSettings)),
         *_section("portal.review_clusters", PORTAL, {}, _REVIEWS),
@@ -159,6 +176,12 @@ def settings_page() -> str:
     ]
     return "\n".join(parts) + TAIL
 
+
+_ENGINE = """\
+The facts have the same bytes with either engine; [beyond one machine](../explanation/scale.md)
+states at which size Spark is worth its cost. Spark's memory, executors and access to a bucket are
+set in its own `spark-defaults.conf`, in the folder that `SPARK_CONF_DIR` names.
+"""
 
 _REVIEWS = """\
 Clusters whose API servers review the callers of `gpu-ledger portal --auth kubernetes`. A caller

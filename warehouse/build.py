@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -24,17 +25,23 @@ from warehouse.content_hash import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tested_models, tests_of
 from warehouse.derived_files import lock_derived_files
 from warehouse.device_tables import create_device_kinds
+from warehouse.engine import DUCKDB, ON_DUCKDB, Engine
 from warehouse.home import Home
 from warehouse.raw_decisions import create_raw_decisions
 from warehouse.raw_evidence import StoodOn, create_raw_evidence
+from warehouse.spark_build import computed_on_spark
 from warehouse.store import StoreUnusable
 from warehouse.switch import switch_in
 from warehouse.switched import Switched
+
+if TYPE_CHECKING:
+    from dbt.artifacts.schemas.results import NodeResult
 
 Progress = Callable[[int, int, str], None]
 
 WORKING_NAME = "facts.duckdb"
 PROJECT_FOLDER = "dbt"
+SPARK_PROJECT_FOLDER = "dbt-spark"
 STEP_COUNT = 4
 
 
@@ -98,9 +105,20 @@ class BuildResult:
 Also = Callable[["duckdb.DuckDBPyConnection", BuildResult], None]
 
 
-def project_of(home: Home) -> DbtProject:
+def project_of(home: Home, engine: Engine = ON_DUCKDB) -> DbtProject:
     """The dbt project, as every build of this home runs it."""
-    return DbtProject(home.build / PROJECT_FOLDER, home.build / WORKING_NAME)
+    loads = engine.kind != DUCKDB
+    return DbtProject(home.build / PROJECT_FOLDER, home.build / WORKING_NAME, loads=loads)
+
+
+def build_models(home: Home, engine: Engine) -> list[NodeResult]:
+    """Compute every model into the working file, and run every data test there."""
+    project, working = project_of(home, engine), home.build / WORKING_NAME
+    if engine.kind == DUCKDB:
+        return project.build()
+    project.load_product_facts()
+    with computed_on_spark(home, engine, working, home.build / SPARK_PROJECT_FOLDER):
+        return project.build()
 
 
 def build_period(
@@ -111,6 +129,7 @@ def build_period(
     closed_periods: frozenset[str],
     destination: Path | None = None,
     sealed: SealedFacts | None = None,
+    engine: Engine = ON_DUCKDB,
     also: Also | None = None,
     progress: Progress | None = None,
 ) -> BuildResult:
@@ -129,6 +148,7 @@ def build_period(
         closed_periods - {period.name} if destination or sealed else closed_periods,
         destination,
         sealed,
+        engine,
         also,
     )
     with lock_derived_files(home.runs):
@@ -148,6 +168,7 @@ class _Asked:
     refused: frozenset[str]
     destination: Path | None
     sealed: SealedFacts | None
+    engine: Engine
     also: Also | None
 
 
@@ -158,7 +179,7 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
     report(0, STEP_COUNT, "collecting evidence and decisions")
     _create_raw(working, home, asked)
     report(1, STEP_COUNT, "counting and testing")
-    results = project_of(home).build()
+    results = build_models(home, asked.engine)
     report(2, STEP_COUNT, "hashing")
     row_counts, facts_sha256 = _content(working, period)
     if asked.sealed is not None and facts_sha256 != asked.sealed.facts_sha256:

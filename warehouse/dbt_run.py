@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 DBT_THREADS = 1
 """Models share the threads and the memory of one database; two at once only compete for both."""
 
+SPARK_THREADS = 4
+"""Models that Spark computes at the same time: a small one leaves most of a cluster idle."""
+
+Profile = Mapping[str, Any]
+"""A profile of dbt: its targets, and the one that is used."""
+
 LONGEST_MESSAGE = 300
 """Characters of dbt's own text in an error; the log has the whole text."""
 
@@ -71,42 +77,56 @@ class DbtTest:
         return self.status == "pass"
 
 
-def profile_text(database: str) -> str:
+def profile_of_duckdb(database: Path, target: str) -> Profile:
     """How dbt opens a database: alone, with our bounds, and with nothing to undo."""
-    profile = {
-        "gpu_ledger": {
-            "target": "build",
-            "outputs": {
-                "build": {
-                    "type": "duckdb",
-                    "path": database,
-                    "schema": "main",
-                    "threads": DBT_THREADS,
-                    "config_options": settings(),
-                    "settings": {"TimeZone": "UTC"},
-                    "disable_transactions": True,
-                    "plugins": [{"module": "warehouse.dbt_plugin"}],
-                }
-            },
-        }
+    output = {
+        "type": "duckdb",
+        "path": str(database),
+        "schema": "main",
+        "threads": DBT_THREADS,
+        "config_options": settings(),
+        "settings": {"TimeZone": "UTC"},
+        "disable_transactions": True,
+        "plugins": [{"module": "warehouse.dbt_plugin"}],
     }
-    return json.dumps(profile, indent=2, sort_keys=True) + "\n"  # JSON is YAML
+    return {"target": target, "outputs": {target: output}}
 
 
-def write_profile(folder: Path, database: Path) -> None:
+PROFILE_OF_SPARK: Profile = {
+    "target": "spark",
+    "outputs": {
+        "spark": {
+            "type": "spark",
+            "method": "session",
+            "host": "none",  # demanded, and not used with a session
+            "schema": "main",
+            "threads": SPARK_THREADS,
+            # The adapter demands Hive's catalogue unless it is told another one.
+            "server_side_parameters": {"spark.sql.catalogImplementation": "in-memory"},
+        }
+    },
+}
+"""How dbt uses the session of this process."""
+
+
+def write_profile(folder: Path, profile: Profile) -> None:
     """The profile for one home: constant, so that dbt's parsed project stays valid."""
-    text = profile_text(str(database))
+    text = json.dumps({"gpu_ledger": profile}, indent=2, sort_keys=True) + "\n"  # JSON is YAML
     path = folder / "profiles.yml"
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         write_whole(path, text.encode())
 
 
 class DbtProject:
-    """The parsed project of one home; dbt writes below `folder`."""
+    """The parsed project of one home; dbt writes below `folder`.
 
-    def __init__(self, folder: Path, database: Path) -> None:
+    With `loads`, tables are loaded that another engine computed: those of the schema `computed`.
+    """
+
+    def __init__(self, folder: Path, database: Path, *, loads: bool = False) -> None:
         self._folder = folder
         self._database = database
+        self._profile = profile_of_duckdb(database, "load" if loads else "build")
 
     def parse(self) -> Manifest:
         """The parsed project; a build need not parse it again."""
@@ -125,6 +145,10 @@ class DbtProject:
         require_models([result for result in results if _kind(result) != "test"])
         return [result for result in results if _kind(result) == "test"]
 
+    def load_product_facts(self) -> None:
+        """Load the seeds only; raises ModelFailed."""
+        require_models(self._results("seed"))
+
     def run_unit_tests(self) -> list[NodeResult]:
         """Run the unit tests of models; they bring their own rows."""
         return self._results("test", "--select", "test_type:unit")
@@ -133,11 +157,24 @@ class DbtProject:
         return list(getattr(self._invoke(*command).result, "results", []))
 
     def _invoke(self, *command: str) -> Any:
-        write_profile(self._folder, self._database)
+        write_profile(self._folder, self._profile)
         try:
             return _run_dbt(self._database, *command, *places(self._folder))
         finally:
             _let_go()
+
+
+class SparkProject:
+    """The project as dbt-spark runs it in the Spark session of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def run(self, *selection: str) -> None:
+        """Compute the selected models; raises ModelFailed."""
+        write_profile(self._folder, PROFILE_OF_SPARK)
+        outcome = _run_dbt(self._folder, "run", *selection, *places(self._folder))
+        require_models(list(getattr(outcome.result, "results", [])))
 
 
 def _run_dbt(database: Path, *command: str) -> Any:
@@ -208,7 +245,7 @@ def _let_go() -> None:
 
 def parse_project(folder: Path, database: Path) -> Manifest:
     """The parsed project."""
-    write_profile(folder, database)
+    write_profile(folder, profile_of_duckdb(database, "build"))
     return cast("Manifest", _run_dbt(database, "parse", *places(folder)).result)
 
 

@@ -48,6 +48,20 @@ class PlaceNotSupported(WrongUse):
         )
 
 
+def client_settings() -> dict[str, Any]:
+    """How every client of a bucket waits and repeats; credentials come from the environment."""
+    # An http:// endpoint is on this host or in this cluster, and was configured on purpose.
+    plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    return {
+        "client_options": {
+            "timeout": f"{TIMEOUT_SECONDS}s",
+            "connect_timeout": f"{CONNECT_TIMEOUT_SECONDS}s",
+            "allow_http": plain,
+        },
+        "retry_config": {"max_retries": TRIES_LIMIT},
+    }
+
+
 class ObjectStore:
     """A store in a bucket, or in anything that obstore reaches."""
 
@@ -65,18 +79,7 @@ class ObjectStore:
             return cls(MemoryStore(), shown)
         if parts.scheme not in ("s3", "gs", "az"):
             raise PlaceNotSupported(url)
-        # An http:// endpoint is on this host or in this cluster, and was configured on purpose.
-        plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-        store = from_url(
-            url,
-            client_options={
-                "timeout": f"{TIMEOUT_SECONDS}s",
-                "connect_timeout": f"{CONNECT_TIMEOUT_SECONDS}s",
-                "allow_http": plain,
-            },
-            retry_config={"max_retries": TRIES_LIMIT},
-        )
-        return cls(store, shown)
+        return cls(from_url(url, **client_settings()), shown)
 
     @property
     def location(self) -> str:

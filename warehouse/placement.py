@@ -1,6 +1,6 @@
 """The function `place_slices` of the models: on how few cards the MIG slices of a node class lie.
 
-Put here: the function, and making it known to DuckDB and to Spark.
+Put here: the function, making it known to DuckDB, and applying it on Spark.
 Not here: the packing of one state (`domain.mig.packing`), when a node has which slices (`dbt/`),
 or how dbt gets to know the function (`warehouse.dbt_plugin`).
 
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -29,6 +29,8 @@ from domain.mig.profile import MigProfile, parse_profile
 from warehouse.project import seed_text
 
 FUNCTION = "place_slices"
+EVENTS, PLACED = "int_slice_events", "int_slices_placed"
+KEY = "node_class_number"
 SLICE_LIMIT = 4096
 """Slices of one profile on one node; 16 cards of 7 slices are 112. A larger number is damaged
 evidence."""
@@ -55,6 +57,9 @@ LEVEL = {
     "offering_cards": "BIGINT",
     "is_exact": "BOOLEAN",
 }
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Event = tuple[int, str, str, int, int]
 Slices = frozenset[tuple[tuple[str, int], int]]
@@ -201,12 +206,24 @@ def _each_list(lists: Any) -> Iterator[Iterable[Event]]:
             yield zip(*(column.to_pylist() for column in rows), strict=True)
 
 
-def register_in_spark(session: Any) -> None:
-    """Make the function known to a Spark session, which distributes the node classes."""
-    names = {"BIGINT": "bigint", "BOOLEAN": "boolean"}
-    fields = ", ".join(f"{name}: {names[kind]}" for name, kind in LEVEL.items())
-    session.udf.register(FUNCTION, _place_rows, f"array<struct<{fields}>>")
+def place_on_spark(session: SparkSession) -> None:
+    """Build the model `int_slices_placed` on Spark, which distributes the node classes."""
+    types = ", ".join(f"{name} {kind}" for name, kind in {KEY: "BIGINT", **LEVEL}.items())
+    groups = session.table(f"intermediate.{EVENTS}").groupBy(KEY, "mig_geometry")
+    groups.applyInArrow(place_node_class, types).write.saveAsTable(f"intermediate.{PLACED}")
 
 
-def _place_rows(mig_geometry: str, events: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(level) for level in place_slices(mig_geometry, (tuple(e) for e in events))]
+def place_node_class(events: pa.Table) -> pa.Table:
+    """The levels of one node class, from the rows of `int_slice_events` that are about it."""
+    [number] = events.column(KEY).unique().to_pylist()
+    [geometry] = events.column("mig_geometry").unique().to_pylist()
+    rows = zip(*(events.column(name).to_pylist() for name in EVENT), strict=True)
+    levels = place_slices(geometry, rows)
+    columns = zip(*((number, *level) for level in levels), strict=True)
+    return pa.table(dict(zip((KEY, *LEVEL), columns, strict=True)), schema=_LEVELS)
+
+
+_LEVELS = pa.schema(
+    {KEY: pa.int64()}
+    | {name: pa.bool_() if kind == "BOOLEAN" else pa.int64() for name, kind in LEVEL.items()}
+)

@@ -2,15 +2,33 @@
     Tables and views, made once. A build begins with an empty file that no other process opens, and is
     thrown away when a model fails: there is nothing to set aside, to rename, to drop or to undo.
     dbt's own materializations do all of that, which took longer than most models.
+
+    With the target `load` another engine has computed the tables, and their rows are loaded.
 -#}
 {% materialization table, adapter='duckdb' -%}
-    {{ return(made_once('table', create_table_as(False, this, compiled_code))) }}
+    {%- set rows = computed_rows() if target.name == 'load' else compiled_code -%}
+    {{ return(made_once('table', create_table_as(False, this, rows))) }}
 {%- endmaterialization %}
 
 
 {% materialization view, adapter='duckdb' -%}
     {{ return(made_once('view', create_view_as(this, compiled_code))) }}
 {%- endmaterialization %}
+
+
+{#- The rows that another engine computed, with the types of the contract where there is one. -#}
+{% macro computed_rows() -%}
+    select
+        {% if config.get('contract').enforced %}
+            {%- for column in model.columns.values() %}
+                cast({{ column.name }} as {{ column.data_type }}) as {{ column.name }}
+                {{- ', ' if not loop.last }}
+            {%- endfor %}
+        {% else %}
+            *
+        {% endif %}
+    from computed.{{ this.identifier }}
+{%- endmacro %}
 
 
 {% macro made_once(kind, statement) -%}

@@ -28,6 +28,7 @@ from orchestration.cli.output import Progress, Row, emit, home_option, output_op
 from orchestration.cluster_collector import client_of
 from orchestration.open_home import OpenHome
 from portal.reviews import missing_rights
+from warehouse.engine import SPARK, SparkNotUsable, require_spark
 from warehouse.manifest import Outcome
 from warehouse.project import source_freshness
 from warehouse.switched import WarehouseLost, periods_in, require_intact, switched_periods
@@ -41,6 +42,7 @@ Examples:
 
 FACTS = "facts are complete"
 FRESH = "evidence is fresh"
+INSTALLED = "Spark is installed"
 ALERTED = "Alertmanager can be reached"
 COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
 
@@ -66,7 +68,8 @@ def doctor(
 
     Checks reachability, rights, metrics and their labels, sampling interval and retention, clocks,
     the GPU operator's monitoring, the collector's journal, the age of the newest evidence, and
-    whether the warehouse has the facts that were built last. Where [alerts] send is true in
+    whether the warehouse has the facts that were built last. Where [engine] kind is "spark" in
+    config.toml, it checks that the extra and Java are installed. Where [alerts] send is true in
     config.toml, it checks that every Alertmanager responds. With --portal-kubeconfig or
     [portal.review_clusters] in config.toml, it checks the rights of the portal's account by a
     SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if there is a problem.
@@ -77,6 +80,7 @@ def doctor(
         rows = [
             *examined(opened, chosen, report),
             *facts_examined(opened),
+            *engine_examined(opened),
             *alerts_examined(opened),
             *portal_examined(opened, portal_kubeconfig),
         ]
@@ -121,6 +125,26 @@ def facts_examined(opened: OpenHome) -> list[Row]:
         shown = ("", "warehouse", line.check, line.is_fine, line.seen, _remedy(line))
         rows.append(dict(zip(COLUMNS, shown, strict=True)))
     return rows
+
+
+def engine_examined(opened: OpenHome) -> list[Row]:
+    """The line about Spark; none where DuckDB computes the facts."""
+    rows: list[Row] = []
+    if opened.settings.engine.kind != SPARK:
+        return rows
+    for line in _lines(lambda opened, _: [_engine(opened)], opened, ""):
+        shown = ("", "engine", line.check, line.is_fine, line.seen, _remedy(line))
+        rows.append(dict(zip(COLUMNS, shown, strict=True)))
+    return rows
+
+
+def _engine(opened: OpenHome) -> DoctorLine:
+    try:
+        java = require_spark()
+    except SparkNotUsable as missing:
+        return DoctorLine(INSTALLED, False, missing.seen, missing.remedy)
+    master = opened.settings.engine.master or "its default master"
+    return DoctorLine(INSTALLED, True, f"the extra is here, Java {java}; Spark runs at {master}")
 
 
 def alerts_examined(opened: OpenHome) -> list[Row]:

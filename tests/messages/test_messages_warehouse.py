@@ -1,6 +1,6 @@
 """Every message of the warehouse, from an input that causes it, against its golden file.
 
-Put here: LOCK-001-warehouse to WARE-009, and the other hints about a locked file.
+Put here: LOCK-001-warehouse to WARE-010, and the other hints about a locked file.
 Not here: stores, homes and leases (`test_messages_core`).
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
@@ -27,6 +27,7 @@ from warehouse.about import About
 from warehouse.build import SealedFacts, build_period
 from warehouse.connection import WarehouseInUse, connect
 from warehouse.derived_files import lock_derived_files
+from warehouse.engine import java_version
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.publish import publish
@@ -114,6 +115,21 @@ def in_use(folder: Path) -> None:
         pass
 
 
+def without_java(folder: Path) -> None:
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(folder)
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    try:
+        java_version()
+    finally:
+        os.environ.pop("JAVA_HOME")
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
+
+
 PROVOKED: dict[str, Callable[[Path], None]] = {
     "LOCK-001-warehouse": locked,
     "WARE-002": damaged,
@@ -124,6 +140,7 @@ PROVOKED: dict[str, Callable[[Path], None]] = {
     "WARE-002-lost": lost,
     "LOCK-001-derived": in_use,
     "WARE-009": differs,
+    "WARE-010": without_java,
 }
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models_in_spark import rendered
+from tests.rendered_models import rendered
 from warehouse.project import dbt_project_dir
 
 MODEL = dbt_project_dir() / "models" / "staging" / "stg_thanos__series.sql"

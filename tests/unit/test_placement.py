@@ -5,18 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from fake_gpu.truth.fewest_cards import cuts_of, fewest_mig_cards
 from warehouse.placement import (
     END_OF_TIME,
+    EVENT,
     FUNCTION,
+    KEY,
+    LEVEL,
     SLICE_LIMIT,
     Event,
     Level,
-    _place_rows,
+    place_node_class,
     place_slices,
     register,
 )
@@ -126,4 +131,14 @@ def test_both_engines_get_the_same_levels() -> None:
     ).fetchall()
     for (_, levels), events in zip(found, (some, other), strict=True):
         rows = [list(event) for event in events]
-        assert [tuple(level.values()) for level in levels] == _place_rows(A100, rows)
+        assert [tuple(level.values()) for level in levels] == on_spark(rows)
+
+
+def on_spark(events: list[list[Any]]) -> list[tuple[Any, ...]]:
+    """The levels of node class 7, as Spark hands over its events and gets back its levels."""
+    columns = dict(zip(EVENT, zip(*events, strict=True), strict=True))
+    keys = {KEY: [7] * len(events), "mig_geometry": [A100] * len(events)}
+    levels = place_node_class(pa.table(keys | columns))
+    assert levels.column_names == [KEY, *LEVEL]
+    assert set(levels.column(KEY).to_pylist()) == {7}
+    return [tuple(level.values()) for level in levels.drop_columns(KEY).to_pylist()]

@@ -22,6 +22,7 @@ from ingestion.settings import (
     parse_settings,
     template_config,
 )
+from warehouse.engine import Engine
 
 HUB = '[thanos.hub]\nurl = "https://hub.test/"\n'
 WHOLE = """
@@ -35,6 +36,11 @@ pod_labels = ["app.kubernetes.io/part-of"]
 [schedule]
 close_on_schedule = true
 postgres_url_file = "/run/secrets/postgres"
+
+[engine]
+kind = "spark"
+master = "spark://spark.test:7077"
+exchange = "s3://bucket/exchange"
 
 [portal.review_clusters]
 6f1c1f0a-0b5e = "/run/secrets/portal.kubeconfig"
@@ -74,6 +80,7 @@ def test_every_setting_is_read() -> None:
     assert settings.record == "s3://bucket/record"
     assert settings.pod_labels == ("app.kubernetes.io/part-of",)
     assert settings.close_on_schedule
+    assert settings.engine == Engine("spark", "spark://spark.test:7077", "s3://bucket/exchange")
     assert settings.postgres_url_file == "/run/secrets/postgres"
     assert settings.review_clusters == {"6f1c1f0a-0b5e": "/run/secrets/portal.kubeconfig"}
     thanos = settings.cluster("6f1c1f0a-0b5e").thanos
@@ -136,6 +143,18 @@ REFUSED = {
     "text for a number": (HUB + "timeout_seconds = '300'\n", 3, "not a whole number"),
     "a flag for a number": (HUB + "timeout_seconds = true\n", 3, "not a whole number"),
     "a time of zero": (HUB + "timeout_seconds = 0\n", 3, "below 1"),
+    "an unknown engine": ("[engine]\nkind = 'polars'\n", 2, "'polars'"),
+    "a master for DuckDB": ("[engine]\nmaster = 'local[2]'\n", 2, "the engine is duckdb"),
+    "a Spark Connect server": (
+        "[engine]\nkind = 'spark'\nmaster = 'sc://spark.test'\n",
+        3,
+        "share one catalogue",
+    ),
+    "a password in an exchange": (
+        "[engine]\nkind = 'spark'\nexchange = 's3://u:canary@bucket'\n",
+        3,
+        "a password",
+    ),
     "text for a flag": ("[schedule]\nclose_on_schedule = 'no'\n", 2, "not true or false"),
     "a list of numbers": ("[pull]\npod_labels = [1]\n", 2, "not a list of names"),
     "no url": ("[thanos.hub]\ntimeout_seconds = 3\n", 1, "url is missing"),

@@ -1,7 +1,7 @@
 """The models as SQL for Spark: their templates rendered with the macros for Spark.
 
 Put here: rendering a template as dbt would for another engine, without that engine's adapter.
-Not here: running the result (`tests/marts_on_spark.py`).
+Not here: running the result.
 """
 
 from __future__ import annotations

@@ -1,0 +1,38 @@
+"""A standalone Spark cluster with two workers computes the facts of all scenarios.
+
+Put here: which clusters are compared, and that the placement runs on both workers.
+Not here: the builds (`tests/spark.py`), or the smallest home (`servers/test_spark_engine.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fleets import fleet
+from tests.random_fleets import scenario
+from tests.scenarios.test_facts_equal_truth import EXPLORED, library
+from tests.spark import (
+    WORKERS,
+    built_by_both,
+    differing_marts,
+    on_spark,
+    require_spark,
+    standalone_cluster,
+)
+
+pytestmark = pytest.mark.explore
+
+SEEDS = (1, 3, 29)
+
+
+def test_two_workers_compute_the_facts_of_every_scenario(tmp_path: Path) -> None:
+    require_spark()
+    random_ones = {f"seed {seed}": fleet(scenario(seed)) for seed in {*SEEDS, *EXPLORED}}
+    with standalone_cluster(tmp_path) as master:
+        by_duckdb, by_spark = built_by_both(library() | random_ones, tmp_path, on_spark(master))
+    assert len(list(tmp_path.glob("work-*/app-*/*"))) == WORKERS, "an executor on each worker"
+    assert by_duckdb.failed_tests == by_spark.failed_tests == []
+    assert differing_marts(by_duckdb, by_spark) == {}
+    assert by_spark.facts_sha256 == by_duckdb.facts_sha256

@@ -1,0 +1,84 @@
+"""The smallest home with Spark as its engine has the facts and the invoices of DuckDB.
+
+Put here: a month of the smallest home, refreshed and closed once with each engine on this machine.
+Not here: a cluster with workers, and all scenarios (`tests/scenarios/test_spark_cluster.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from domain.billing_period import BillingPeriod
+from domain.clock import StoppedClock
+from orchestration import steps
+from orchestration.cli.doctor import engine_examined
+from orchestration.demo.closed_month import run_demo
+from orchestration.open_home import OpenHome
+from tests.spark import require_spark
+from warehouse.home import KEPT
+
+pytestmark = pytest.mark.servers
+
+PERIOD = BillingPeriod("2026-10")
+ENGINE = '\n[engine]\nkind = "spark"\nmaster = "local[2]"\n'
+
+
+@contextmanager
+def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
+    yield lambda done, total, what: None
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[OpenHome, OpenHome]:
+    """A home closed with DuckDB, and a copy of its evidence and decisions closed with Spark."""
+    require_spark()
+    folder = tmp_path_factory.mktemp("engines")
+    with run_demo("thin_line", folder / "duckdb", no_bar, lambda text: None) as result:
+        by_duckdb = OpenHome(result.opened.home, StoppedClock(result.opened.clock.now()))
+    for name in (*KEPT, "runs"):
+        place = by_duckdb.home.path / name
+        (shutil.copytree if place.is_dir() else shutil.copy)(place, _made(folder / "spark") / name)
+    shutil.rmtree(folder / "spark" / "record")
+    with (folder / "spark" / "config.toml").open("a", encoding="utf-8") as config:
+        config.write(ENGINE)
+    by_spark = OpenHome.at(folder / "spark", by_duckdb.clock)
+    steps.refresh(by_spark, PERIOD)
+    steps.close(by_spark, PERIOD, dry_run=False)
+    return by_duckdb, by_spark
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def test_facts_and_invoices_have_the_same_bytes(homes: tuple[OpenHome, OpenHome]) -> None:
+    facts, files = zip(*(_sealed_files(opened) for opened in homes), strict=True)
+    assert facts[0] == facts[1]
+    assert any(name.endswith(".pdf") for name in files[0])
+    assert files[0] == files[1]
+
+
+def _sealed_files(opened: OpenHome) -> tuple[str, dict[str, bytes]]:
+    """The hash of the facts, and every file that the close issued."""
+    folder = opened.home.documents
+    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+    built = json.loads((opened.home.build / f"{PERIOD.name}.built.json").read_text())
+    return built["facts_sha256"], {name: path.read_bytes() for name, path in files.items()}
+
+
+def test_exchanged_files_are_removed(homes: tuple[OpenHome, OpenHome]) -> None:
+    assert list((homes[1].home.build / "spark").rglob("*.parquet")) == []
+
+
+def test_doctor_names_the_java_of_spark(homes: tuple[OpenHome, OpenHome]) -> None:
+    assert engine_examined(homes[0]) == []
+    [line] = engine_examined(homes[1])
+    assert line["fine"], line
+    assert "local[2]" in str(line["seen"])

@@ -1,0 +1,250 @@
+"""The models on Spark: raw tables go to it as Parquet, and tables of Parquet come back.
+
+Put here: the exchange folder, the Spark session, and the order of dbt's models and the placement.
+Not here: SQL (`dbt/`), loading the tables into the file of a build (`dbt/macros/made_once.sql`),
+or the check whether Spark can be used (`warehouse.engine`).
+
+Spark computes models only. Product facts are loaded by DuckDB before, and data tests run in DuckDB
+afterwards, on the tables that Spark computed: a second engine checks the first.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore.store import from_url
+
+from domain.identity import sha256
+from warehouse.connection import connected
+from warehouse.dbt_run import ModelFailed, SparkProject
+from warehouse.engine import Engine, SparkNotUsable, require_spark
+from warehouse.home import Home
+from warehouse.object_store import FAILURES, client_settings
+from warehouse.placement import PLACED, place_on_spark
+from warehouse.store import StoreUnusable
+
+if TYPE_CHECKING:
+    import duckdb
+    from pyspark.sql import SparkSession
+
+GIVEN = ("raw", "seeds")
+"""Schemas that DuckDB writes for Spark: evidence and decisions, and product facts."""
+
+COMPUTED = "computed"
+"""The schema of views over the Parquet files of Spark, from which dbt loads each table."""
+
+_FLOATS = ("DOUBLE", "FLOAT")
+
+SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    # An integer that overflows, or a cast that fails, stops the build.
+    "spark.sql.ansi.enabled": "true",
+    # Nothing of a build reaches the catalogue of a site.
+    "spark.sql.catalogImplementation": "in-memory",
+    # The default, INT96, has no time zone for other readers.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A command opens no port for a web UI, and draws nothing over the terminal.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+LOCAL = {
+    # Spark on one machine listens on that machine only.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+@contextmanager
+def computed_on_spark(home: Home, engine: Engine, database: Path, folder: Path) -> Iterator[None]:
+    """Compute every model on Spark; inside, the database has views of the tables.
+
+    dbt writes below `folder`.
+    """
+    require_spark()
+    with _exchange(home, engine) as exchange:
+        with connected(database) as connection:
+            _hand_over(connection, exchange.folder)
+        exchange.upload()
+        with _session(engine, exchange.url) as session:
+            _create_given_tables(session, exchange)
+            project = SparkProject(folder)
+            project.run("--exclude", f"{PLACED}+")
+            _place(session)
+            project.run("--select", f"{PLACED}+", "--exclude", PLACED)
+        exchange.download()
+        with connected(database) as connection:
+            _create_views(connection, exchange.folder / "tables")
+        yield
+        with connected(database) as connection:
+            connection.execute(f"drop schema {COMPUTED} cascade")
+
+
+def _place(session: SparkSession) -> None:
+    from pyspark.errors import PySparkException  # an extra
+
+    try:
+        place_on_spark(session)
+    except PySparkException as cause:
+        # The worker's own error is the last line of its traceback.
+        raise ModelFailed([PLACED], str(cause).strip().splitlines()[-1]) from cause
+
+
+class _Exchange:
+    """Where files go from DuckDB to Spark and back: a folder, or a bucket and a copy of it."""
+
+    def __init__(self, folder: Path, bucket: str) -> None:
+        self.folder = folder
+        self._bucket = bucket
+        self._store: Any = from_url(bucket, **client_settings()) if bucket else None
+
+    @property
+    def url(self) -> str:
+        """The address by which Spark finds the files; its client of S3 is called s3a."""
+        if self._bucket:
+            return self._bucket.replace("s3://", "s3a://", 1)
+        return self.folder.as_uri()
+
+    def given(self) -> list[Path]:
+        return sorted((self.folder / "given").rglob("*.parquet"))
+
+    def upload(self) -> None:
+        with self._bucket_errors("write the input of Spark"):
+            for path in self.given() if self._store else ():
+                obstore.put(self._store, path.relative_to(self.folder).as_posix(), path)
+
+    def download(self) -> None:
+        with self._bucket_errors("read the tables of Spark"):
+            for key in self._keys("tables"):
+                path = self.folder / key
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as file:
+                    for chunk in obstore.get(self._store, key):
+                        file.write(chunk)
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with self._bucket_errors("delete the files of a refresh"):
+            if keys := self._keys(None):
+                obstore.delete(self._store, keys)
+
+    @contextmanager
+    def _bucket_errors(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except FAILURES as cause:
+            raise StoreUnusable(self._bucket, action, OSError(0, _first_line(cause))) from cause
+
+    def _keys(self, prefix: str | None) -> list[str]:
+        if self._store is None:
+            return []
+        return [meta["path"] for page in obstore.list(self._store, prefix) for meta in page]
+
+
+@contextmanager
+def _exchange(home: Home, engine: Engine) -> Iterator[_Exchange]:
+    """An empty exchange of this home, which is cleared afterwards; several homes may share one."""
+    own = f"gpu-ledger-{sha256(str(home.path))[:16]}"
+    bucket = f"{engine.exchange.rstrip('/')}/{own}" if "://" in engine.exchange else ""
+    place = home.build / "spark" if bucket or not engine.exchange else home.path / engine.exchange
+    exchange = _Exchange(place / own, bucket)
+    exchange.clear()
+    try:
+        yield exchange
+    finally:
+        exchange.clear()
+
+
+def _hand_over(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Write every raw table and the product facts as Parquet."""
+    for schema, name in connection.execute(
+        "select table_schema, table_name from information_schema.tables "
+        "where table_schema in (select unnest($schemas)) order by all",
+        {"schemas": list(GIVEN)},
+    ).fetchall():
+        path = folder / "given" / schema / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection.execute(f"copy (from {schema}.{name}) to '{_quoted(path)}' (format parquet)")
+
+
+def _create_given_tables(session: SparkSession, exchange: _Exchange) -> None:
+    from py4j.protocol import Py4JError  # an extra
+    from pyspark.errors import PySparkException
+
+    try:
+        for schema in GIVEN:
+            session.sql(f"create schema {schema}")
+        for path in exchange.given():
+            location = f"{exchange.url}/{path.relative_to(exchange.folder).as_posix()}"
+            session.catalog.createTable(f"{path.parent.name}.{path.stem}", location, "parquet")
+    except (PySparkException, Py4JError) as cause:
+        raise SparkNotUsable(
+            f"Spark does not read {exchange.url}: {_first_line(cause)}",
+            "let every machine of Spark reach [engine] exchange; for a bucket add hadoop-aws, of "
+            "the version of Hadoop in Spark, and its keys to spark-defaults.conf",
+        ) from cause
+
+
+@contextmanager
+def _session(engine: Engine, url: str) -> Iterator[SparkSession]:
+    """A session of its own, which dbt finds as the active one of this process."""
+    from py4j.protocol import Py4JError  # an extra
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    # Nothing here goes through pandas, of which our lock has a newer version than Spark tests.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    # The workers of a cluster have the same image as this process, unless the site says otherwise.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("gpu-ledger")
+    if engine.master:
+        builder = builder.master(engine.master)
+    settings = SESSION | {"spark.sql.warehouse.dir": f"{url}/tables"}
+    if not engine.master or engine.master.startswith("local"):
+        settings |= LOCAL
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as cause:
+        raise SparkNotUsable(
+            f"no session starts at {engine.master or 'the default master'}: {_first_line(cause)}",
+            "correct [engine] master, or the Spark settings in SPARK_CONF_DIR",
+        ) from cause
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _create_views(connection: duckdb.DuckDBPyConnection, tables: Path) -> None:
+    """A view for each table of Spark."""
+    connection.execute(f"create schema {COMPUTED}")
+    for folder in sorted(tables.glob("*.db/*")):
+        files = f"read_parquet('{_quoted(folder)}/*.parquet')"
+        connection.execute(f"create view {COMPUTED}.{folder.name} as from {files}")
+        if folder.parent.name == "marts.db":
+            _require_no_floats(connection, folder.name)
+
+
+def _require_no_floats(connection: duckdb.DuckDBPyConnection, mart: str) -> None:
+    """A cast to the type of the contract would round a floating-point number."""
+    for name, kind, *_ in connection.execute(f"describe {COMPUTED}.{mart}").fetchall():
+        if kind in _FLOATS:
+            raise ModelFailed([mart], f"Spark computed the column {name} as {kind}")
+
+
+def _first_line(cause: Exception) -> str:
+    return str(cause).strip().partition("\n")[0][:200]
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
