@@ -39,8 +39,14 @@ PARTS = (
     "collector",
     "idle-pruner",
     "amd-exporter/base",
+    "fake-gpu/overlays/kwok",
+    "fake-gpu/overlays/kubelet",
+    "fake-gpu/overlays/openshift",
+    "budgets",
 )
-RESTRICTED = [part for part in PARTS if part != "amd-exporter/base"]
+# The AMD exporter reads device files, and a device plugin registers at the kubelet's socket.
+PRIVILEGED = ("amd-exporter/base", "fake-gpu/overlays/kubelet", "fake-gpu/overlays/openshift")
+RESTRICTED = [part for part in PARTS if part not in (*PRIVILEGED, "budgets")]
 Document = dict[str, Any]
 
 
