@@ -82,7 +82,7 @@ def test_the_table_reads_every_text_that_the_resource_accepts(
     field = fields()[name]
     text = data.draw(st.from_regex(field["pattern"], fullmatch=True))
     if len(text) <= field.get("maxLength", len(text)):
-        CELLS[COLUMN_OF[name]].read(text)
+        assert CELLS[COLUMN_OF[name]].read(text) is not None
 
 
 @given(steps=st.lists(st.integers(1, LARGEST_STEP), unique=True, max_size=STEPS_LIMIT).map(sorted))
