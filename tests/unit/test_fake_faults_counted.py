@@ -114,7 +114,7 @@ def test_a_newer_engine_is_counted_at_the_edges_of_ranges() -> None:
     honest = thanos(quiet_fleet())
     [*_, (at, _)] = honest.samples(f"{TRAIN}[10m]", 1800)
     shown = thanos(quiet_fleet(), fault("engine_upgraded", 0, 48 * HOUR))
-    # No scrape is exactly so old, and then the sample is.
+    # Only the last query has a sample exactly at the edge of its range.
     assert asked_of(shown, (f"{TRAIN}[60s]", at + 60.001)) == 0
     assert asked_of(shown, (TRAIN, at)) == 0
     assert asked_of(shown, (f"{TRAIN}[60s]", at + 60)) == 1
