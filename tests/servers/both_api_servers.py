@@ -66,7 +66,10 @@ class Both:
             wait_for(partial(self._lists, path, expected))
 
     def _lists(self, path: str, expected: set[tuple[str, str]]) -> bool:
-        items = self.real.get(path, params={"resourceVersion": 0}).json()["items"]
+        response = self.real.get(path, params={"resourceVersion": 0})
+        if response.status_code != 200:
+            return False  # after a start, custom resources are served a little later
+        items = response.json()["items"]
         names = {(i["metadata"].get("namespace", ""), i["metadata"]["name"]) for i in items}
         return names >= expected
 

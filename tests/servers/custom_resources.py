@@ -11,7 +11,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.servers.process import missing
+import yaml
+
+from tests.servers.control_plane import ControlPlane
+from tests.servers.process import missing, wait_for
 
 PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
 OPENSHIFT = "github.com/openshift/api@v0.0.0-20251214014457-bfa868a22401"
@@ -37,6 +40,17 @@ def security_context_constraints(folder: Path) -> list[Path]:
 def routes(folder: Path) -> list[Path]:
     """The file that defines OpenShift's Route."""
     return _files(folder, OPENSHIFT, ["route/v1/zz_generated.crd-manifests/routes.crd.yaml"])
+
+
+def define_gpu_budgets(plane: ControlPlane) -> None:
+    """Apply the definition of our own resource, and wait until the server serves it."""
+    file = Path(__file__).parents[2] / "deploy" / "budgets" / "definition.yaml"
+    definition = yaml.safe_load(file.read_text(encoding="utf-8"))
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    with plane.client() as admin:
+        assert admin.post(path, json=definition).status_code == 201
+        served = "/apis/gpu-ledger.io/v1/gpubudgets"
+        wait_for(lambda: admin.get(served).status_code == 200, "the definition of GpuBudgets")
 
 
 def _files(folder: Path, module: str, names: list[str]) -> list[Path]:

@@ -22,7 +22,7 @@ from tests.servers.control_plane import ControlPlane
 Document = dict[str, Any]
 
 # etcd's own names of resources, if they differ.
-STORED_AS = {"nodes": "minions"}
+STORED_AS = {"nodes": "minions", "gpubudgets": "gpu-ledger.io/gpubudgets"}
 # The metadata that only the server writes.
 DECIDED_BY_SERVER = (
     "uid",

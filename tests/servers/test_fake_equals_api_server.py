@@ -33,6 +33,7 @@ from tests.servers.both_api_servers import (
     without_version,
 )
 from tests.servers.control_plane import control_plane, token_of
+from tests.servers.custom_resources import define_gpu_budgets
 from tests.servers.process import wait_for
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod, quiet_cluster
 
@@ -90,6 +91,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         plane.client() as real,
         httpx.Client(base_url=url, timeout=60) as fake,
     ):
+        define_gpu_budgets(plane)
         made = Both(plane, clock, history, real, fake, told_until=-1)
         made.advance(0)
         made.settle()

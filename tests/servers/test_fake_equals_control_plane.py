@@ -34,6 +34,7 @@ from tests.servers.control_plane import (
     scheduler,
     token_of,
 )
+from tests.servers.custom_resources import define_gpu_budgets
 
 pytestmark = pytest.mark.servers
 
@@ -110,6 +111,7 @@ def _documents(moment: Moment) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with control_plane(tmp_path_factory.mktemp("plane")) as plane:
+        define_gpu_budgets(plane)
         yield plane
 
 
