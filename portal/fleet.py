@@ -374,6 +374,7 @@ _CARD_HOURS = """
     from fct_node_share_hours
     where hour_started_at >= $from and hour_started_at <= $at and dimension = 'compute'
     group by all
+    having sum(installed_share_seconds) + sum(running_share_seconds) > 0
     order by all
 """
 _NODE_CARDS = """

@@ -56,7 +56,7 @@ from tests.decisions_by_hand import decided
 from tests.how_to import commands_in, of
 from tests.json_output import differences
 from tests.lineage import PAGE, Models, as_text, changed, followed, lineage_page
-from tests.portal_by_hand import portal_of
+from tests.portal_by_hand import Portal, portal_of
 from tests.scenarios import against_truth as truth
 from tests.written_pages import DOCS
 from warehouse.build import WORKING_NAME, build_period
@@ -330,14 +330,19 @@ def test_amounts_of_tenants_equal_their_invoices(told: DemoResult) -> None:
     assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
 
 
+@pytest.fixture(scope="module")
+def portal(told: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> Portal:
+    path = tmp_path_factory.mktemp("portal") / "tokens.csv"
+    return portal_of(told.opened.home, path, list(sealed(told)))
+
+
 def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
-    told: DemoResult, tmp_path: Path
+    told: DemoResult, portal: Portal
 ) -> None:
     """Every amount on a page is in a row of the API, and equals that of the command, the mart and
     the invoice.
     """
     invoices = sealed(told)
-    portal = portal_of(told.opened.home, tmp_path / "tokens.csv", list(invoices))
     for tenant, invoice in invoices.items():
 
         def rows(table: str, tenant: str = tenant) -> list[dict[str, Any]]:
@@ -365,10 +370,134 @@ def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
         assert [row["billed"] for row in rows("invoices")] == [invoice["total_billed_cost"]]
         of_api = (row for table in TENANT_TABLES for row in rows(table))
         known = {number for row in of_api for value in row.values() for number in numbers(value)}
-        page = portal.get(f"/tenants/{tenant}", tenant).text
-        shown = re.findall(r'<(?:td|p) class="(?:[^"]* amount|figure)">([^<]*)<', page)
+        shown = numbers_on(portal.get(f"/tenants/{tenant}", tenant).text)
         assert len(shown) > 20
-        assert {number for text in shown for number in numbers(text)} - known == set(), tenant
+        assert set(shown) - known == set(), tenant
+
+
+def test_numbers_of_the_providers_page_equal_the_command_and_the_invoices(
+    told: DemoResult, portal: Portal
+) -> None:
+    rows = {name: rows_of(portal, f"/fleet/{name}") for name in names_of(api.FLEET)}
+    invoices = sealed(told)
+    for row in rows["tenants"]:
+        [used] = document(told, "usage", "2026-10", "--tenant", row["tenant"])["totals"]
+        invoiced = invoices[row["tenant"]]["total_billed_cost"]
+        assert row["cost"] == row["forecast"] == used["rounded_cost"] == invoiced
+        assert row["device_hours"] == str(used["device_hours"])
+    assert {row["tenant"] for row in rows["tenants"]} == invoices.keys()
+    [total] = rows["summary"]
+    assert total["cost"] == str(
+        sum(Decimal(str(i["total_billed_cost"])) for i in invoices.values())
+    )
+    assert marts_of_provider(told.opened.home) == {
+        "idle": [
+            (r["tenant"], r["pod_name"], r["idle_hours"], r["idle_cost"]) for r in rows["idle"]
+        ],
+        "cards": [tuple(r[term] for term in CARDS) for r in rows["capacity"]],
+        "card hours": [(r["running"], r["held"]) for r in rows["capacity/hours"]],
+        "coverage": sorted((r["source"], r["status"], r["hours"]) for r in rows["coverage"]),
+    }
+    quotas = document(told, "quota")["quotas"]
+    assert [row["used_count"] for row in rows["quotas"]] == [one["used_count"] for one in quotas]
+    known = {number for of in rows.values() for row in of for number in numbers([*row.values()])}
+    known |= sums_of_cards(rows["capacity"]) | sums_of_hours(rows["coverage"])
+    shown = numbers_on(portal.get("/provider", "provider").text)
+    assert len(shown) > 50
+    assert set(shown) - known == set()
+
+
+CARDS = ("installed", "running", "held", "idle", "unsold", "unhealthy", "withdrawn", "unmeasured")
+
+
+def marts_of_provider(home: Home) -> dict[str, list[tuple[Any, ...]]]:
+    """The numbers of the provider's page, counted from the marts by other statements."""
+    hours = "format('{:.2f}', {} / 3600)"
+    last = "select max(hour_started_at) from marts.fct_node_share_hours"
+    share = "marts.fct_node_share_hours where dimension = 'compute'"
+    cards = [f"sum({term}_share_seconds) / any_value(share_denominator)" for term in CARDS]
+    as_text = [hours.replace("{}", sum_of) for sum_of in cards]
+    return {
+        name: truth.ask(home, statement)
+        for name, statement in {
+            "idle": "select tenant, pod_name, format('{:.2f}', sum(idle_seconds) / 3600), "
+            "format('{:.2f}', sum(idle_nanos) / 1e9) from marts.fct_gpu_use where tenant <> '' "
+            "group by all having sum(idle_seconds) > 0 order by sum(idle_nanos) desc, pod_name",
+            "cards": f"select {', '.join(as_text)} from {share} and hour_started_at = ({last}) "
+            "group by cluster_id, gpu_class having sum(installed_share_seconds) > 0 order by all",
+            "card hours": f"select {as_text[1]}, {as_text[2]} from {share} "
+            "group by hour_started_at, gpu_class having sum(installed_share_seconds) > 0 "
+            "order by hour_started_at, gpu_class",
+            "coverage": "select source, state, count(*) from quality.coverage_statuses "
+            "where hour_started_at < '2026-10-01T06:00:00Z' group by all order by all",
+        }.items()
+    }
+
+
+def test_numbers_of_the_programmes_page_equal_the_command_and_the_mart(
+    told: DemoResult, portal: Portal
+) -> None:
+    for hour in ("02", "05"):
+        at = f"?hour=2026-10-01T{hour}"
+        command = document(told, "nodes", "--hour", f"2026-10-01T{hour}")
+        clusters, nodes = (
+            rows_of(portal, f"/fleet/hour/clusters{at}"),
+            rows_of(portal, f"/fleet/hour/nodes{at}"),
+        )
+        assert [row | command["clusters"][n] for n, row in enumerate(clusters)] == command[
+            "clusters"
+        ]
+        assert [command["nodes"][n] | row for n, row in enumerate(nodes)] == command["nodes"]
+        [fleet] = rows_of(portal, f"/fleet/hour{at}")
+        assert fleet["sum_of_node_max"] == sum(row["gpu_count_max"] for row in command["nodes"])
+        days = rows_of(portal, "/fleet/days")
+        tables = [clusters, nodes, [fleet], days]
+        known = {n for rows in tables for row in rows for n in numbers([*row.values()])}
+        shown = numbers_on(portal.get(f"/programme{at}", "programme").text)
+        assert len(shown) > 15
+        assert set(shown) - known == set()
+    month = portal.get(f"{api.ROOT}/fleet/hours?format=csv", "programme").text
+    spelled = month.replace(",false\n", ",no\n").replace(",true\n", ",yes\n")
+    assert spelled == run(told, "nodes", "--period", "2026-10", "--csv").stdout
+    largest = truth.ask(
+        told.opened.home,
+        "select count(*), max(active_worker_nodes_max), max(nodes), max(simultaneous) from ("
+        "select hour_started_at, sum(active_worker_nodes_max) as active_worker_nodes_max, "
+        "sum(sum_of_node_max) as nodes, sum(simultaneous_max) as simultaneous "
+        "from marts.fct_cluster_hours group by all)",
+    )
+    assert [tuple(row.values())[1:] for row in days] == largest
+
+
+def rows_of(portal: Portal, path: str) -> list[dict[str, Any]]:
+    found = portal.get(f"{api.ROOT}{path}", "provider")
+    assert found.status_code == 200, found.text
+    return list(found.json()["rows"])
+
+
+def names_of(scope: str) -> list[str]:
+    return [t.path.removeprefix("/fleet/") for t in api.TABLES if t.scope == scope]
+
+
+def sums_of_cards(rows: list[dict[str, Any]]) -> set[Decimal]:
+    """The installed cards, those that run or are held, and their share."""
+    installed, running, held = (sum(Decimal(r[term]) for r in rows) for term in CARDS[:3])
+    return {Decimal(installed), Decimal(running + held), Decimal(0)}
+
+
+def sums_of_hours(rows: list[dict[str, Any]]) -> set[Decimal]:
+    """Hours by cluster, source and status."""
+    found: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        key = (row["cluster_name"], row["source"], row["status"])
+        found[key] = found.get(key, 0) + row["hours"]
+    return {Decimal(hours) for hours in found.values()}
+
+
+def numbers_on(page: str) -> list[Decimal]:
+    """The numbers in the figures of a page and in the columns of numbers of its tables."""
+    shown = re.findall(r'<(?:td|p|dd) class="(?:[^"]* amount|figure)">([^<]*)<', page)
+    return [number for text in shown for number in numbers(text)]
 
 
 TENANT_TABLES = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.portal_by_hand import OTHER, OWN, Portal, portal_at
+from tests.portal_by_hand import OTHER, OWN, Portal, marts_of, portal_at
 
 PAGE = "/provider/health?period=2026-10"
 
@@ -35,3 +35,14 @@ def test_other_callers_do_not_see_it(portal: Portal, who: str) -> None:
 def test_the_page_of_the_provider_links_to_it(portal: Portal) -> None:
     text = portal.get("/provider?period=2026-10", "provider").text
     assert 'href="/provider/health?period=2026-10"' in text
+
+
+def test_a_problem_of_a_node_without_pods_is_shown(tmp_path: Path) -> None:
+    marts = marts_of()
+    [*_, last] = marts["fct_gpu_health"]
+    nobodys = {"tenant": "", "namespace": "", "pod_uid": "", "pod_name": ""}
+    unhealthy = {"problem": "unhealthy_devices", "device_uuid": "", "observed": 48_360}
+    marts["fct_gpu_health"].append(last | nobodys | unhealthy)
+    found = portal_at(tmp_path, marts).get(PAGE, "provider")
+    assert found.status_code == 200
+    assert "48360" in found.text

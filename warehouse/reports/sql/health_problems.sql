@@ -55,11 +55,16 @@ select
     max(health.hour_started_at) as last_hour_started_at,
     count(distinct health.hour_started_at) as hour_count,
     bool_or(health.is_fault_of_provider) as is_fault_of_provider,
-    list_sort(list_distinct(list(health.tenant) filter (where health.tenant <> ''))) as tenants,
-    list_sort(
-        list_distinct(
-            list(health.namespace || '/' || health.pod_name) filter (where health.pod_name <> '')
-        )
+    coalesce(
+        list_sort(list_distinct(list(health.tenant) filter (where health.tenant <> ''))), []
+    ) as tenants,
+    coalesce(
+        list_sort(
+            list_distinct(
+                list(health.namespace || '/' || health.pod_name)
+                filter (where health.pod_name <> '')
+            )
+        ), []
     ) as pods
 from hours as health
 left join names
