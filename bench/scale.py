@@ -37,10 +37,13 @@ def main() -> None:
             counts = "select count(*), (select count(*) from marts.fct_pod_hours) "
             pods, hours = connection.execute(f"{counts} from marts.fct_pod_periods").fetchall()[0]
         size = home.warehouse_path.stat().st_size
+        snapshots = [path.stat().st_size for path in home.snapshots.glob("*.duckdb")]
     print(
         f"{gpus} GPUs, {engine}: {pods} pods, {hours} pod-hours, {runs / 1e6:.1f} MB of runs; "
         f"{wall:.0f} s, {processor:.0f} s of processor, {memory:.0f} MiB at most, warehouse "
-        f"{size / 1e6:.0f} MB; load {load:.1f} and {os.getloadavg()[0]:.1f} on {cpus} processors"
+        f"{size / 1e6:.0f} MB, {len(snapshots)} snapshots of {sum(snapshots) / 1e6:.0f} MB, the "
+        f"largest of {max(snapshots, default=0) / 1e6:.0f} MB; load {load:.1f} and "
+        f"{os.getloadavg()[0]:.1f} on {cpus} processors"
     )
 
 

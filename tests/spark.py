@@ -24,7 +24,7 @@ from tests.decisions_by_hand import decided
 from tests.lived_fleets import clusters_csv, live
 from tests.servers.process import free_port, missing, required, running
 from warehouse.build import BuildResult, build_period
-from warehouse.engine import SPARK, Engine
+from warehouse.engine import Engine
 from warehouse.home import Home
 
 PERIOD = BillingPeriod("2026-10")
@@ -73,10 +73,6 @@ def differing_marts(one: BuildResult, other: BuildResult) -> dict[str, tuple[int
             if counts and any(counts):
                 found[mart] = (int(counts[0]), int(counts[1]))
     return found
-
-
-def on_spark(master: str) -> Engine:
-    return Engine(SPARK, master)
 
 
 @contextmanager

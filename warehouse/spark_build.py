@@ -101,16 +101,17 @@ def _place(session: SparkSession) -> None:
 class _Exchange:
     """Where files go from DuckDB to Spark and back: a folder, or a bucket and a copy of it."""
 
-    def __init__(self, folder: Path, bucket: str) -> None:
-        self.folder = folder
-        self._bucket = bucket
-        self._store: Any = from_url(bucket, **client_settings()) if bucket else None
+    def __init__(self, place: Path, bucket: str, own: str) -> None:
+        self.folder = place / own
+        self._bucket, self._own = bucket, own
+        with self._bucket_errors("open the exchange"):
+            self._store: Any = from_url(bucket, **client_settings()) if bucket else None
 
     @property
     def url(self) -> str:
         """The address by which Spark finds the files; its client of S3 is called s3a."""
         if self._bucket:
-            return self._bucket.replace("s3://", "s3a://", 1)
+            return f"{self._bucket.replace('s3://', 's3a://', 1)}/{self._own}"
         return self.folder.as_uri()
 
     def given(self) -> list[Path]:
@@ -119,12 +120,12 @@ class _Exchange:
     def upload(self) -> None:
         with self._bucket_errors("write the input of Spark"):
             for path in self.given() if self._store else ():
-                obstore.put(self._store, path.relative_to(self.folder).as_posix(), path)
+                obstore.put(self._store, path.relative_to(self.folder.parent).as_posix(), path)
 
     def download(self) -> None:
         with self._bucket_errors("read the tables of Spark"):
-            for key in self._keys("tables"):
-                path = self.folder / key
+            for key in self._keys(f"{self._own}/tables"):
+                path = self.folder.parent / key
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as file:
                     for chunk in obstore.get(self._store, key):
@@ -133,7 +134,7 @@ class _Exchange:
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         with self._bucket_errors("delete the files of a refresh"):
-            if keys := self._keys(None):
+            if keys := self._keys(self._own):
                 obstore.delete(self._store, keys)
 
     @contextmanager
@@ -143,7 +144,7 @@ class _Exchange:
         except FAILURES as cause:
             raise StoreUnusable(self._bucket, action, OSError(0, _first_line(cause))) from cause
 
-    def _keys(self, prefix: str | None) -> list[str]:
+    def _keys(self, prefix: str) -> list[str]:
         if self._store is None:
             return []
         return [meta["path"] for page in obstore.list(self._store, prefix) for meta in page]
@@ -153,9 +154,9 @@ class _Exchange:
 def _exchange(home: Home, engine: Engine) -> Iterator[_Exchange]:
     """An empty exchange of this home, which is cleared afterwards; several homes may share one."""
     own = f"gpu-ledger-{sha256(str(home.path))[:16]}"
-    bucket = f"{engine.exchange.rstrip('/')}/{own}" if "://" in engine.exchange else ""
+    bucket = engine.exchange.rstrip("/") if "://" in engine.exchange else ""
     place = home.build / "spark" if bucket or not engine.exchange else home.path / engine.exchange
-    exchange = _Exchange(place / own, bucket)
+    exchange = _Exchange(place, bucket, own)
     exchange.clear()
     try:
         yield exchange

@@ -27,7 +27,7 @@ from warehouse.about import About
 from warehouse.build import SealedFacts, build_period
 from warehouse.connection import WarehouseInUse, connect
 from warehouse.derived_files import lock_derived_files
-from warehouse.engine import java_version
+from warehouse.engine import java_version, require_spark
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.publish import publish
@@ -115,19 +115,21 @@ def in_use(folder: Path) -> None:
         pass
 
 
+def without_extra(folder: Path) -> None:
+    del folder
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "pyspark", None)
+        require_spark()
+
+
 def without_java(folder: Path) -> None:
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(folder)
     java = folder / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
     java.chmod(0o755)
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JAVA_HOME", str(folder))
         java_version()
-    finally:
-        os.environ.pop("JAVA_HOME")
-        if before is not None:
-            os.environ["JAVA_HOME"] = before
 
 
 PROVOKED: dict[str, Callable[[Path], None]] = {
@@ -141,6 +143,7 @@ PROVOKED: dict[str, Callable[[Path], None]] = {
     "LOCK-001-derived": in_use,
     "WARE-009": differs,
     "WARE-010": without_java,
+    "WARE-010-extra": without_extra,
 }
 
 

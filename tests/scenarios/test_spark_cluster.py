@@ -17,10 +17,10 @@ from tests.spark import (
     WORKERS,
     built_by_both,
     differing_marts,
-    on_spark,
     require_spark,
     standalone_cluster,
 )
+from warehouse.engine import SPARK, Engine
 
 pytestmark = pytest.mark.explore
 
@@ -30,8 +30,12 @@ SEEDS = (1, 3, 29)
 def test_two_workers_compute_the_facts_of_every_scenario(tmp_path: Path) -> None:
     require_spark()
     random_ones = {f"seed {seed}": fleet(scenario(seed)) for seed in {*SEEDS, *EXPLORED}}
+    exchange = tmp_path / "exchange"
+    exchange.mkdir()
     with standalone_cluster(tmp_path) as master:
-        by_duckdb, by_spark = built_by_both(library() | random_ones, tmp_path, on_spark(master))
+        engine = Engine(SPARK, master, exchange.as_uri())
+        by_duckdb, by_spark = built_by_both(library() | random_ones, tmp_path, engine)
+    assert list(exchange.iterdir()) == []
     assert len(list(tmp_path.glob("work-*/app-*/*"))) == WORKERS, "an executor on each worker"
     assert by_duckdb.failed_tests == by_spark.failed_tests == []
     assert differing_marts(by_duckdb, by_spark) == {}
