@@ -20,8 +20,12 @@ from orchestration import steps
 from orchestration.cli.doctor import engine_examined
 from orchestration.demo.closed_month import run_demo
 from orchestration.open_home import OpenHome
+from tests.decisions_by_hand import decided
+from tests.servers.s3 import s3_server
 from tests.spark import require_spark
-from warehouse.home import KEPT
+from warehouse.build import build_period
+from warehouse.engine import SPARK, Engine, SparkNotUsable
+from warehouse.home import KEPT, Home
 
 pytestmark = pytest.mark.servers
 
@@ -82,3 +86,20 @@ def test_doctor_names_the_java_of_spark(homes: tuple[OpenHome, OpenHome]) -> Non
     [line] = engine_examined(homes[1])
     assert line["fine"], line
     assert "local[2]" in str(line["seen"])
+
+
+def test_an_exchange_that_spark_cannot_read_is_named_and_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyspark contains no client of S3: the input is written, Spark fails, the input is deleted."""
+    require_spark()
+    home = Home.create(tmp_path / "home")
+    with s3_server(tmp_path) as bucket:
+        for name, value in bucket.environment.items():
+            monkeypatch.setenv(name, value)
+        engine = Engine(SPARK, "local[1]", bucket.url("exchange"))
+        with pytest.raises(SparkNotUsable) as caught:
+            build_period(home, PERIOD, decided(), closed_periods=frozenset(), engine=engine)
+        assert "s3a://ledger/exchange/" in caught.value.seen
+        assert "hadoop-aws" in caught.value.remedy
+        assert [path for path in bucket.folder.rglob("*") if path.is_file()] == []
