@@ -83,7 +83,7 @@ BETWEEN_COPIES = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AggregateResult:
     """The least seconds and a sum of each aggregate, and the peak memory of the process."""
 
     seconds: Mapping[str, float]
@@ -95,13 +95,13 @@ class Asked:
         return sum(self.seconds.values())
 
 
-def asked(database: Path, compiled: Mapping[str, str]) -> Asked:
+def run_aggregates(database: Path, compiled: Mapping[str, str]) -> AggregateResult:
     """Run the aggregates in a process of their own; `compiled` has the statement of each model."""
     statements = database.with_suffix(".json")
     statements.write_text(json.dumps({name: compiled[name] for name in INLINED}), encoding="utf-8")
     command = [sys.executable, "-m", "bench.aggregates", str(database), str(statements)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    return Asked(**json.loads(ran.stdout.splitlines()[-1]))
+    return AggregateResult(**json.loads(ran.stdout.splitlines()[-1]))
 
 
 def replicate(database: Path, clusters: int) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.aggregates import asked, replicate
+from bench.aggregates import replicate, run_aggregates
 from bench.measurement import Measurement
 from bench.month_of_a_fleet import (
     CARDS,
@@ -50,7 +50,7 @@ SCANS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class TimedBuild:
     """One build: seconds, dependencies and compiled SQL of each model, and sums of the marts."""
 
     seconds: Mapping[str, float]
@@ -79,7 +79,7 @@ class Counted:
         return found
 
 
-def counted(folder: Path, month: Month) -> Counted:
+def build_month(folder: Path, month: Month) -> TimedBuild:
     """A refresh of the month: seeds and models, without data tests."""
     seconds: dict[str, float] = {}
     parents: dict[str, frozenset[str]] = {}
@@ -108,7 +108,7 @@ def counted(folder: Path, month: Month) -> Counted:
         nodes = connection.execute("select sum(gpu_count_max) from marts.fct_node_hours").fetchone()
     assert pods is not None
     assert nodes is not None
-    return Counted(seconds, parents, compiled, int(pods[0]), int(nodes[0]), int(pods[1]))
+    return TimedBuild(seconds, parents, compiled, int(pods[0]), int(nodes[0]), int(pods[1]))
 
 
 def scan_seconds(path: Path) -> float:
@@ -135,14 +135,14 @@ def measure() -> list[Measurement]:
 def _month(folder: Path) -> list[Measurement]:
     folder.mkdir()
     month, fleet = Month(NODES), Month(NODES * CLUSTERS)
-    ours = counted(folder, month)
+    ours = build_month(folder, month)
     peak = peak_of_process_mib()
     assert ours.device_seconds == expected_seconds(month), "the facts are not what was made"
     with connected(":memory:") as connection:
         create_lives(connection, fleet)
         samples = write_samples(connection, fleet, folder / "samples.parquet")
     replicate(folder / "facts.duckdb", CLUSTERS)
-    three = asked(folder / "facts.duckdb", ours.compiled)
+    three = run_aggregates(folder / "facts.duckdb", ours.compiled)
     scan = scan_seconds(folder / "samples.parquet")
     said = {name: total // CLUSTERS for name, total in three.sums.items()}
     seconds = ours.device_seconds
@@ -169,8 +169,8 @@ def _month(folder: Path) -> list[Measurement]:
 
 
 def _finer(folder: Path) -> list[Measurement]:
-    coarse = counted(_made(folder / "coarse"), Month(SMALL_NODES, step=300))
-    fine = counted(_made(folder / "fine"), Month(SMALL_NODES, step=30))
+    coarse = build_month(_made(folder / "coarse"), Month(SMALL_NODES, step=300))
+    fine = build_month(_made(folder / "fine"), Month(SMALL_NODES, step=30))
     assert coarse.device_seconds == fine.device_seconds
     return [
         Measurement("P4", "the whole refresh from samples of 30 s against 5 min",
@@ -181,8 +181,8 @@ def _finer(folder: Path) -> list[Measurement]:
 
 
 def _one_hour_more(folder: Path) -> list[Measurement]:
-    half = counted(_made(folder / "half"), Month(SMALL_NODES, days=DAYS // 2))
-    full = counted(_made(folder / "full"), Month(SMALL_NODES, days=DAYS))
+    half = build_month(_made(folder / "half"), Month(SMALL_NODES, days=DAYS // 2))
+    full = build_month(_made(folder / "full"), Month(SMALL_NODES, days=DAYS))
     return [
         Measurement("P5", "a refresh on the last day against one in the middle",
                     full.whole / half.whole, LAST_DAY, "at most",

@@ -91,7 +91,7 @@ def floor_seconds(pods: int) -> float:
     return time.process_time() - began
 
 
-def played(clusters: int, days: int) -> Iterator[Measurement]:
+def measure_simulation(clusters: int, days: int) -> Iterator[Measurement]:
     """All pods of a large fleet; none is stored."""
     read = read_scenario(scenario(clusters, days), "large", None)
     began = time.process_time()
@@ -108,7 +108,7 @@ def played(clusters: int, days: int) -> Iterator[Measurement]:
     yield Measurement(GOAL, "memory of playing", _mib(), GOAL_MIB, "at most", how, "MiB")
 
 
-def served(days: int) -> Iterator[Measurement]:
+def measure_serving(days: int) -> Iterator[Measurement]:
     """The allocation of a month of 3 x 40 nodes, with the hourly queries of a pull."""
     text = scenario(3, days, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "served", None))
@@ -144,7 +144,7 @@ def served(days: int) -> Iterator[Measurement]:
     yield Measurement(GOAL, "memory of serving", _mib(), GOAL_SERVED_MIB, "at most", how, "MiB")
 
 
-def exported(hours: int) -> Iterator[Measurement]:
+def measure_export(hours: int) -> Iterator[Measurement]:
     """The same fleet's allocation as OpenMetrics, with all labels on each sample."""
     text = scenario(3, 1, whole=35, mig=5, every="1456s")
     fleet = build_fleet(read_scenario(text, "exported", None))
@@ -188,7 +188,11 @@ def _writing_seconds(size: int, folder: Path) -> float:
 
 def measure(clusters: int = 1, days: int = 7) -> list[Measurement]:
     """Simulate before serving, because the peak memory includes everything before it."""
-    return [*played(clusters, days), *served(SERVED_DAYS), *exported(EXPORTED_HOURS)]
+    return [
+        *measure_simulation(clusters, days),
+        *measure_serving(SERVED_DAYS),
+        *measure_export(EXPORTED_HOURS),
+    ]
 
 
 def _mib() -> float:

@@ -27,8 +27,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.aggregates import asked
-from bench.bench_facts import counted, peak_of_process_mib
+from bench.aggregates import run_aggregates
+from bench.bench_facts import build_month, peak_of_process_mib
 from bench.measurement import CannotMeasure, Measurement, peak_mib
 from bench.month_of_a_fleet import START, Month, create_lives
 from warehouse.connection import connected
@@ -153,9 +153,9 @@ def measure() -> list[Measurement]:
             theirs = time.perf_counter() - began
             their_memory = peak_mib(pid)
         (folder / "ours").mkdir()
-        ours = counted(folder / "ours", month)
+        ours = build_month(folder / "ours", month)
         refresh_memory = peak_of_process_mib()
-        three = asked(folder / "ours" / "facts.duckdb", ours.compiled)
+        three = run_aggregates(folder / "ours" / "facts.duckdb", ours.compiled)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert three.sums["pods"] == three.sums["tenants"] == ours.device_seconds

@@ -18,7 +18,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.bench_facts import counted, scan_seconds
+from bench.bench_facts import build_month, scan_seconds
 from bench.measurement import Measurement
 from bench.month_of_a_fleet import PERIOD, TENANTS, Month, create_lives, write_samples
 from warehouse.about import About
@@ -47,7 +47,7 @@ def measure() -> list[Measurement]:
             samples = write_samples(connection, Month(WHOLE_NODES), folder / "samples.parquet")
         scan = scan_seconds(folder / "samples.parquet")
         (folder / "build").mkdir()
-        counted(folder / "build", Month(SMALL_NODES))
+        build_month(folder / "build", Month(SMALL_NODES))
         home = Home.create(folder / "home")
         switch_in(home, folder / "build" / "facts.duckdb", PERIOD)
         now = datetime.now(UTC)

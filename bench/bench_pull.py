@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.large_window import SLOTS, pulled
+from bench.large_window import SLOTS, measure_pull
 from bench.measurement import CannotMeasure, Measurement
 from domain.clock import SystemClock
 from domain.interval import HOUR, Interval
@@ -144,7 +144,7 @@ class Puller:
             )
 
 
-def recorded(puller: Puller) -> tuple[list[Form], float]:
+def queries_of_pull(puller: Puller) -> tuple[list[Form], float]:
     """The queries of a pull, for curl to send as well; and the MiB of their responses."""
     forms: list[Form] = []
 
@@ -193,7 +193,7 @@ def _seconds(size: Size) -> Sides:
     try:
         with server(folder / "prometheus", size) as url:
             puller = Puller(url, folder, size.step)
-            forms, mib = recorded(puller)
+            forms, mib = queries_of_pull(puller)
             gzip = ["-H", "Accept-Encoding: gzip"]
             sides: dict[str, Callable[[], object]] = {
                 "ours": lambda: puller.pull(encoding="identity"),
@@ -220,7 +220,7 @@ def _memory() -> Measurement:
 
 
 def _memory_of_a_day() -> Measurement:
-    found = pulled()
+    found = measure_pull()
     how = f"{SLOTS:,} pods at a time at 30 s, {found.mib} MiB of JSON in {found.answers} answers,"
     how += f" the largest of {found.largest_mib} MiB: the process's peak, libraries included"
     what = "memory of a pull of a whole day"

@@ -15,7 +15,7 @@ import resource
 import tempfile
 from pathlib import Path
 
-from bench.home_of_a_month import Ran, create_home, run
+from bench.home_of_a_month import CommandRun, create_home, run
 from bench.measurement import Measurement
 from bench.month_of_a_fleet import PERIOD, Month
 from warehouse.connection import connected
@@ -45,7 +45,7 @@ def measure() -> list[Measurement]:
     return [row for name in COMMANDS for row in _rows(name, ran[name], hours, scan)]
 
 
-def _rows(name: str, ran: Ran, hours: int, scan: float) -> list[Measurement]:
+def _rows(name: str, ran: CommandRun, hours: int, scan: float) -> list[Measurement]:
     how = (
         f"{hours:,} pod-hours of {MONTH.gpus:,} GPUs: {ran.cpu_seconds:.1f} s of the processor,"
         f" {ran.wall_seconds:.1f} s on the wall, with the start of the program; one scan"

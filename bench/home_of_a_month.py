@@ -131,7 +131,7 @@ def _date(day: int) -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandRun:
     """The time and memory of one command."""
 
     wall_seconds: float
@@ -139,7 +139,7 @@ class Ran:
     peak_mib: float
 
 
-def run(home: Home, *command: str) -> Ran:
+def run(home: Home, *command: str) -> CommandRun:
     """Run a command of gpu-ledger on the home, at a time after the month's grace period."""
     program = str(Path(sys.executable).with_name("gpu-ledger"))
     arguments = [program, *command, "--home", str(home.path)]
@@ -154,4 +154,6 @@ def run(home: Home, *command: str) -> Ran:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):
         raise RuntimeError(f"{' '.join(arguments)}: {errors[-500:]}")
-    return Ran(time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+    return CommandRun(
+        time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    )

@@ -139,12 +139,12 @@ def pull(url: str) -> None:
         late = StoppedClock(window.ended_at + timedelta(days=1))
         attempt = pull_hours(source, window, landing, Path(folder) / "runs", late)
     sizes = [one.byte_count >> 20 for one in attempt.answers]
-    told = Pulled(sum(sizes), max(sizes), len(sizes), peak_mib(os.getpid()))
-    print(json.dumps(asdict(told)))
+    size = PullSize(sum(sizes), max(sizes), len(sizes), peak_mib(os.getpid()))
+    print(json.dumps(asdict(size)))
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PullSize:
     """The sizes of the responses of one pull of the day, and its peak memory."""
 
     mib: int
@@ -153,7 +153,7 @@ class Pulled:
     peak_mib: float
 
 
-def pulled() -> Pulled:
+def measure_pull() -> PullSize:
     """Pull the day, with server and client in processes of their own."""
     here = [sys.executable, "-m", "bench.large_window"]
     pipe = subprocess.PIPE
@@ -162,7 +162,7 @@ def pulled() -> Pulled:
         url = serving.stdout.readline().strip()
         ran = subprocess.run([*here, "pull", url], capture_output=True, text=True, check=True)
         serving.communicate()
-    return Pulled(**json.loads(ran.stdout))
+    return PullSize(**json.loads(ran.stdout))
 
 
 if __name__ == "__main__":

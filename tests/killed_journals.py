@@ -50,7 +50,7 @@ def write_and_land(home: Path) -> None:
     land(home)
 
 
-def spooled(home: Path) -> list[int]:
+def durable_lines(home: Path) -> list[int]:
     """The durable lines, as the next process reads them."""
     store = FolderStore(home / "spool")
     bodies = [parse_lines(one.key, store.read(one.key)) for one in segments(store, CLUSTER_ID)]
@@ -75,10 +75,14 @@ def main(folder: Path) -> None:
         step += 1
         home = folder / str(step)
         died = killed_at(step, lambda: write_and_land(home))  # noqa: B023
-        left: dict[str, Any] = {"died": died, "spooled": spooled(home), "landed": landed(home)}
+        left: dict[str, Any] = {
+            "died": died,
+            "spooled": durable_lines(home),
+            "landed": landed(home),
+        }
         write_from(home, len(left["spooled"]))
         land(home)
-        print(json.dumps(left | {"then": spooled(home), "landed_then": landed(home)}))
+        print(json.dumps(left | {"then": durable_lines(home), "landed_then": landed(home)}))
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def killed_at(step: int, act: Callable[[], object], writers: int = 1) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
 
 
-def described(home: Path) -> dict[str, Any]:
+def describe_home(home: Path) -> dict[str, Any]:
     """The landing and the derived files, after missing derived files were written again."""
     landing = Landing(FolderStore(home / "landing"))
     report = landing.verify()
@@ -128,9 +128,9 @@ def main(folder: Path) -> None:
         # production.
         writers = 1 if step % 3 else WRITERS
         died = killed_at(step, lambda: pull(home), writers)  # noqa: B023
-        left = described(home)
+        left = describe_home(home)
         pull(home)
-        then = described(home)
+        then = describe_home(home)
         print(json.dumps({"writers": writers, "died": died, "left": left, "then": then}))
         if not died:
             return

@@ -46,7 +46,7 @@ _USED = re.compile(r"var\((--[\w-]+)")
 Declarations = list[tuple[str, str]]
 
 
-def cut(package: Path) -> str:
+def select_rules(package: Path) -> str:
     """The style sheet for our pages, from an unpacked package."""
     known = _classes_on_pages()
     rules: list[tuple[str, Declarations]] = []

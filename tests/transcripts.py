@@ -29,7 +29,7 @@ ASKS_FOR_THE_CODE = "echo $?"
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class PageCommand:
     """One command of a page, and its output on the page."""
 
     where: str  # page:line
@@ -37,7 +37,7 @@ class Typed:
     said: tuple[str, ...]
 
 
-def commands(page: Path) -> list[Typed]:
+def commands(page: Path) -> list[PageCommand]:
     """All commands of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found = []
@@ -47,14 +47,14 @@ def commands(page: Path) -> list[Typed]:
     return found
 
 
-def _of_block(name: str, first: int, lines: list[str]) -> Iterator[Typed]:
+def _of_block(name: str, first: int, lines: list[str]) -> Iterator[PageCommand]:
     typed: list[str] = []
     said: list[str] = []
     where = ""
     for number, line in enumerate(lines, first):
         if line.startswith("$ "):
             if typed:
-                yield Typed(where, "\n".join(typed), tuple(said))
+                yield PageCommand(where, "\n".join(typed), tuple(said))
             where, typed, said = f"{name}:{number}", [line[2:]], []
         elif (line == ">" or line.startswith("> ")) and typed and not said:
             typed.append(line[2:])
@@ -62,11 +62,11 @@ def _of_block(name: str, first: int, lines: list[str]) -> Iterator[Typed]:
             assert typed, f"{name}:{number}: output before any command"
             said.append(line)
     if typed:
-        yield Typed(where, "\n".join(typed), tuple(said))
+        yield PageCommand(where, "\n".join(typed), tuple(said))
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandOutput:
     """The output of a command: both streams, and its exit status."""
 
     text: str
@@ -74,8 +74,8 @@ class Said:
 
 
 def type_page(
-    typed: Sequence[Typed], folder: Path, variables: Mapping[str, str] | None = None
-) -> list[Said]:
+    typed: Sequence[PageCommand], folder: Path, variables: Mapping[str, str] | None = None
+) -> list[CommandOutput]:
     """Run all commands in one shell like a reader; returns the output of each.
 
     The folder's own path is removed from the output; background processes are stopped at the end.
@@ -103,10 +103,12 @@ def type_page(
     plain = really.replace(f"{folder}/", "").replace(str(folder), ".")
     said = re.split(rf"\n{_AFTER} (\d+)\n", plain)
     assert len(said) == 2 * len(typed) + 1, f"the shell ended early:\n{really}"
-    return [Said(text, int(code)) for text, code in zip(said[:-1:2], said[1::2], strict=True)]
+    return [
+        CommandOutput(text, int(code)) for text, code in zip(said[:-1:2], said[1::2], strict=True)
+    ]
 
 
-def stale(typed: Sequence[Typed], really: Sequence[Said]) -> list[str]:
+def stale(typed: Sequence[PageCommand], really: Sequence[CommandOutput]) -> list[str]:
     """The commands whose output differs from the page, or whose failure the page does not show."""
     found = []
     after = [one.command for one in typed[1:]] + [""]

@@ -312,7 +312,7 @@ def _void_once(ledger: Ledger, number: str) -> None:
         assert ledger.books.ledger.status(number) is DocumentStatus.VOIDED
 
 
-def told(kill_at: int = -1) -> tuple[MemoryStore, bool]:
+def run_story(kill_at: int = -1) -> tuple[MemoryStore, bool]:
     """Run the steps of the scenario; after a kill, repeat the interrupted step later."""
     store = MemoryStore(kill_at=kill_at)
     ledger, killed = Ledger(store), False
@@ -340,11 +340,11 @@ def issued_in(store: MemoryStore) -> list[tuple[str, str, str]]:
 
 
 def kill_points() -> int:
-    return told()[0].points
+    return run_story()[0].points
 
 
 def test_killed_at_any_point_nothing_is_issued_twice_or_lost() -> None:
-    whole = told()[0]
+    whole = run_story()[0]
     expected = issued_in(whole)
     kinds = [event.kind for event in Record(whole).events()]
     assert len(expected) == 3 + 3 + 1
@@ -352,7 +352,7 @@ def test_killed_at_any_point_nothing_is_issued_twice_or_lost() -> None:
     points = kill_points()
     assert points > 50
     for point in range(points):
-        store, killed = told(kill_at=point)
+        store, killed = run_story(kill_at=point)
         assert killed, point
         assert issued_in(store) == expected, point
         record = Record(store)

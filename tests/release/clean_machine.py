@@ -66,7 +66,7 @@ def installed(folder: Path) -> Path:
     return python
 
 
-def by_itself() -> list[str]:
+def isolation_prefix() -> list[str]:
     """The command prefix for an empty network; an empty list if the system does not permit one."""
     before = ["unshare", "-rn", sys.executable, "-c", ALONE]
     with suppress(OSError):
@@ -83,7 +83,7 @@ def demo(folder: Path, python: Path) -> str:
     alone = {"HOME": str(folder / "home"), "PYTHONPATH": str(folder / "no_names")}
     began = time.monotonic()
     command = [str(python.with_name("gpu-ledger")), "demo", "--scenario", SCENARIO]
-    before = by_itself()
+    before = isolation_prefix()
     said = run([*before, *command], alone, folder)
     how = "in a network of its own" if before else "with no name resolved"
     print(f"gpu-ledger demo --scenario {SCENARIO}, {how}: {time.monotonic() - began:.0f} s")

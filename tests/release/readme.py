@@ -24,19 +24,21 @@ def main() -> None:
         ["make", "demo"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     assert ran.returncode == 0, ran.stdout
-    missing = not_in(shown((ROOT / "README.md").read_text(encoding="utf-8")), ran.stdout)
+    missing = missing_lines(
+        lines_of_readme((ROOT / "README.md").read_text(encoding="utf-8")), ran.stdout
+    )
     assert not missing, f"the README shows, and `make demo` does not say: {missing}\n{ran.stdout}"
     print(f"make demo: {time.monotonic() - began:.0f} s, and it says what the README shows")
 
 
-def shown(readme: str) -> list[str]:
+def lines_of_readme(readme: str) -> list[str]:
     """The lines of the output in the README, without their layout."""
     found = SHOWN.search(readme)
     assert found, "the README shows no screen"
     return [line for text in found.group(1).splitlines() if (line := " ".join(text.split()))]
 
 
-def not_in(wanted: Sequence[str], said: str) -> list[str]:
+def missing_lines(wanted: Sequence[str], said: str) -> list[str]:
     """The first line that the output does not have in this order, and all lines after it."""
     lines = iter([" ".join(line.split()) for line in said.splitlines()])
     for number, line in enumerate(wanted):

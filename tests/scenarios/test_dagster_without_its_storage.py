@@ -111,7 +111,7 @@ class Collectors:
 
 
 @dataclass
-class Told:
+class Outage:
     """The events, in their order."""
 
     home: Path
@@ -128,7 +128,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def outage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outage]:
     folder = tmp_path_factory.mktemp("away")
     fleet = fleets.fleet(SCENARIO)
     clock = driven(epoch(fleet.started_at) - timedelta(minutes=10))
@@ -154,7 +154,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         with dagster_at(home, clock.now(), folder / "memory") as dagster:
             ask_everything(dagster, clock.now())
             names = [f"{c}/{asset}" for c in ("east", "west") for asset in ASSETS]
-            yield Told(
+            yield Outage(
                 home=home,
                 fleet=fleet,
                 before=before,
@@ -195,26 +195,26 @@ def away(entry: HourEntry) -> bool:
     return place == (WEST, Source.KUBERNETES) and COLLECTOR_AWAY.contains(entry.hour_started_at)
 
 
-def test_every_hour_is_repaired_except_those_without_a_collector(told: Told) -> None:
-    assert len(told.entries) == 2 * 2 * HOURS
-    missing = [entry for entry in told.entries if not is_complete(entry)]
-    assert missing == [entry for entry in told.entries if away(entry)]
+def test_every_hour_is_repaired_except_those_without_a_collector(outage: Outage) -> None:
+    assert len(outage.entries) == 2 * 2 * HOURS
+    missing = [entry for entry in outage.entries if not is_complete(entry)]
+    assert missing == [entry for entry in outage.entries if away(entry)]
     assert len(missing) == 4
 
 
-def test_hours_without_a_collector_cannot_be_repaired(told: Told) -> None:
-    missing = [entry for entry in told.entries if away(entry)]
-    assert not any(entry.backfillable(told.ended_at) for entry in missing)
-    assert told.marks == [hour_name(hour) for hour in COLLECTOR_AWAY.hours()]
+def test_hours_without_a_collector_cannot_be_repaired(outage: Outage) -> None:
+    missing = [entry for entry in outage.entries if away(entry)]
+    assert not any(entry.backfillable(outage.ended_at) for entry in missing)
+    assert outage.marks == [hour_name(hour) for hour in COLLECTOR_AWAY.hours()]
 
 
-def test_the_live_hour_was_asked_first_then_the_oldest(told: Told) -> None:
-    known = {attempt.attempt_id for attempt in told.before}
+def test_the_live_hour_was_asked_first_then_the_oldest(outage: Outage) -> None:
+    known = {attempt.attempt_id for attempt in outage.before}
     for cluster_id in (EAST, WEST):
         for source in Source:
             starts = [
                 attempt.window.started_at
-                for attempt in told.attempts
+                for attempt in outage.attempts
                 if (attempt.cluster_id, attempt.source) == (cluster_id, source)
                 and attempt.attempt_id not in known
                 and attempt.window.started_at >= FIRST + WITH_DAGSTER * HOUR
@@ -224,27 +224,27 @@ def test_the_live_hour_was_asked_first_then_the_oldest(told: Told) -> None:
             assert all(earlier < later for earlier, later in pairwise(starts[1:]))
 
 
-def test_no_hour_of_the_absence_is_pulled_twice(told: Told) -> None:
-    absent = [e for e in told.entries if e.hour_started_at >= FIRST + WITH_DAGSTER * HOUR]
+def test_no_hour_of_the_absence_is_pulled_twice(outage: Outage) -> None:
+    absent = [e for e in outage.entries if e.hour_started_at >= FIRST + WITH_DAGSTER * HOUR]
     assert [entry for entry in absent if len(entry.responses) != 1] == []
 
 
-def test_partition_states_are_the_same_as_before_the_loss(told: Told) -> None:
+def test_partition_states_are_the_same_as_before_the_loss(outage: Outage) -> None:
     every = {hour_name(hour) for hour in Interval(FIRST, LAST).hours()}
     gap = {hour_name(hour) for hour in COLLECTOR_AWAY.hours()}
-    for name, strip in told.strips.items():
+    for name, strip in outage.strips.items():
         green = {hour for hour, status in strip.items() if status == "MATERIALIZED"}
         assert green == every - (gap if name == "west/kubernetes_hours" else set())
 
 
-def test_nothing_is_doubled_or_lost(told: Told) -> None:
-    opened = opened_at(told.home, told.ended_at)
+def test_nothing_is_doubled_or_lost(outage: Outage) -> None:
+    opened = opened_at(outage.home, outage.ended_at)
     steps.refresh(opened, PERIOD)
-    assert truth.counted_allocations(opened.home) == truth.true_allocations(told.fleet)
+    assert truth.counted_allocations(opened.home) == truth.true_allocations(outage.fleet)
 
 
-def test_exactly_the_hours_of_the_collector_are_gaps(told: Told) -> None:
-    opened = opened_at(told.home, told.ended_at)
+def test_exactly_the_hours_of_the_collector_are_gaps(outage: Outage) -> None:
+    opened = opened_at(outage.home, outage.ended_at)
     checked = steps.check_period(opened, PERIOD)
     gaps = [finding for finding in checked.findings if finding.name == "journal_missing"]
     assert [(f.cluster_id, f.hour_started_at, f.hour_ended_at) for f in gaps] == [

@@ -29,7 +29,7 @@ from fake_gpu.truth.ledger import ledger
 from orchestration.cli.demo import show
 from orchestration.demo.closed_month import DemoResult, run_demo
 from tests.json_output import differences
-from tests.release.readme import shown
+from tests.release.readme import lines_of_readme
 from tests.scenarios.against_truth import ask
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
@@ -62,20 +62,20 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
+def demo(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     home = tmp_path_factory.mktemp("demo") / "home"
     with run_demo(scenario, home, no_bar, lambda text: None) as result:
         return result
 
 
-def test_invoices_are_the_truth_times_the_prices(told: DemoResult, scenario: str) -> None:
-    issued = {one.tenant: one.billed_nanos for one in told.months[0].result.invoices}
+def test_invoices_are_the_truth_times_the_prices(demo: DemoResult, scenario: str) -> None:
+    issued = {one.tenant: one.billed_nanos for one in demo.months[0].result.invoices}
     assert sorted(issued) == TENANTS
     assert issued == true_amounts(scenario)
 
 
-def test_the_close_was_refused_and_the_double_gap_accepted(told: DemoResult) -> None:
-    [month] = told.months
+def test_the_close_was_refused_and_the_double_gap_accepted(demo: DemoResult) -> None:
+    [month] = demo.months
     assert month.refusals[0].startswith("CLOSE-001 period 2026-10")
     assert "2026-10-21T22:5" in month.refusals[0]
     assert sorted({row["treatment"] for row in month.accepted_gaps}) == ["bill_nothing"]
@@ -83,9 +83,9 @@ def test_the_close_was_refused_and_the_double_gap_accepted(told: DemoResult) -> 
         assert row["started_at"] <= "2026-10-21T23:00:00Z" < row["ended_at"]
 
 
-def test_labels_budgets_and_idle_gpus_are_in_the_facts(told: DemoResult) -> None:
+def test_labels_budgets_and_idle_gpus_are_in_the_facts(demo: DemoResult) -> None:
     """The notebook's H100 is idle for all six hours: 24.00 at 4.00 an hour."""
-    home = told.opened.home
+    home = demo.opened.home
     labels = "select distinct label_key from marts.dim_pod_labels order by all"
     assert ask(home, labels) == [("cost-center",), ("team",)]
     teams = """
@@ -106,41 +106,43 @@ def test_labels_budgets_and_idle_gpus_are_in_the_facts(told: DemoResult) -> None
     assert ask(home, idle) == [(21_600, 24 * 10**9)]
 
 
-def test_all_files_on_the_last_screen_exist(told: DemoResult) -> None:
-    folder = told.opened.home.documents / "2026-10"
+def test_all_files_on_the_last_screen_exist(demo: DemoResult) -> None:
+    folder = demo.opened.home.documents / "2026-10"
     for name in ("2026-10.zip", "provider/ccsp-hours.csv", "provider/ccsp-nodes.csv"):
         assert (folder / name).stat().st_size > 100
     for tenant in TENANTS:
         kinds = {path.suffix for path in (folder / "tenants" / tenant).iterdir()}
         assert {".pdf", ".csv", ".json", ".zip"} <= kinds
         assert list((folder / "tenants" / tenant).glob("*-focus.csv"))
-    assert told.published.latest_path.is_file()
-    page = told.model_pages.read_text(encoding="utf-8")
+    assert demo.published.latest_path.is_file()
+    page = demo.model_pages.read_text(encoding="utf-8")
     assert "fct_charges" in page
 
 
 def test_the_last_screen_has_a_json_form(
-    told: DemoResult, scenario: str, capsys: pytest.CaptureFixture[str]
+    demo: DemoResult, scenario: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(told, "json")
+    show(demo, "json")
     printed = capsys.readouterr().out
     assert differences("demo", printed) == []
     found = json.loads(printed)
     issued = {row["tenant"]: int(Decimal(row["billed"]) * 10**9) for row in found["invoices"]}
     assert issued == true_amounts(scenario)
-    assert found["home"] == str(told.opened.home.path)
+    assert found["home"] == str(demo.opened.home.path)
     assert (found["refused"], found["accepted_gaps"]) == (
-        len(told.months[0].refusals),
-        len(told.months[0].accepted_gaps),
+        len(demo.months[0].refusals),
+        len(demo.months[0].accepted_gaps),
     )
     assert all(Path(place).exists() for place in found["places"].values())
-    show(told, "csv")
+    show(demo, "csv")
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(issued)
 
 
 def test_the_month_that_the_readme_shows_is_the_truth_times_the_prices() -> None:
     """CI compares the output of `make demo` with the README; this test compares the README."""
-    issued = [line.split() for line in shown(README.read_text()) if line.startswith("INV-")]
+    issued = [
+        line.split() for line in lines_of_readme(README.read_text()) if line.startswith("INV-")
+    ]
     amounts = {tenant: f"{nanos / 10**9:.2f}" for tenant, nanos in true_amounts("demo").items()}
     assert {tenant: billed for _, tenant, billed, _ in issued} == amounts
 

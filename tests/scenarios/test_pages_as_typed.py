@@ -14,7 +14,7 @@ import pytest
 
 from orchestration.cli.up import DEMO_HOME, in_its_time
 from orchestration.demo.open_month import DEMO, open_month
-from tests.transcripts import Said, Typed, commands, difference, stale, type_page
+from tests.transcripts import CommandOutput, PageCommand, commands, difference, stale, type_page
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
@@ -70,10 +70,10 @@ def test_a_block_is_read_with_its_continuations(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# t\n\n```console\n$ cat <<END\n> x\n>\n> END\nx\n$ true\n```\n")
     assert commands(page) == [
-        Typed("page.md:4", "cat <<END\nx\n\nEND", ("x",)),
-        Typed("page.md:9", "true", ()),
+        PageCommand("page.md:4", "cat <<END\nx\n\nEND", ("x",)),
+        PageCommand("page.md:9", "true", ()),
     ]
-    assert type_page(commands(page), tmp_path) == [Said("x\n\n"), Said("")]
+    assert type_page(commands(page), tmp_path) == [CommandOutput("x\n\n"), CommandOutput("")]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoResult]:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoResult]:
     home = tmp_path_factory.mktemp("thin") / "home"
     with run_demo("thin_line", home, no_bar, lambda text: None) as story:
         yield story
@@ -88,69 +88,69 @@ def fleet() -> Fleet:
     return build_fleet(load_scenario("thin_line"))
 
 
-def sealed(told: DemoResult) -> dict[str, dict[str, object]]:
-    record = told.opened.record
+def sealed(demo: DemoResult) -> dict[str, dict[str, object]]:
+    record = demo.opened.record
     documents = (record.sealed(d.sha256) for d in record.invoices(PERIOD.name))
     return {str(document["tenant"]): dict(document) for document in documents}
 
 
-def test_every_pod_has_its_true_seconds(told: DemoResult, fleet: Fleet) -> None:
+def test_every_pod_has_its_true_seconds(demo: DemoResult, fleet: Fleet) -> None:
     expected = truth.true_allocations(fleet)
     assert len(expected) == 7
-    assert truth.counted_allocations(told.opened.home) == expected
+    assert truth.counted_allocations(demo.opened.home) == expected
 
 
-def test_every_mart_equals_the_truth(told: DemoResult, fleet: Fleet) -> None:
+def test_every_mart_equals_the_truth(demo: DemoResult, fleet: Fleet) -> None:
     """At two o'clock six cards were in use: the two pods on gpu-b were on two, and would fit on
     one.
 
     One hour is missing until it is repaired; telemetry names the cards of all running pods.
     """
     true = truth.Truth(fleet)
-    assert truth.wrong_facts(told.opened.home, {"thin_line": true}) == {}
+    assert truth.wrong_facts(demo.opened.home, {"thin_line": true}) == {}
     second = 1_790_812_800 + 2 * 3600
     east = "0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d"
     hour = true.clusters[east, second]
     assert (hour["sum_of_node_max"], hour["simultaneous_max"]) == (6, 6)
-    counted = truth.counted(told.opened.home, "cluster-hours")[east, second]
+    counted = truth.counted(demo.opened.home, "cluster-hours")[east, second]
     assert counted == (2, 2, 6, 5, 6, hour["gpu_seconds"], "by_devices")
 
 
-def test_every_second_is_confirmed_or_too_short_to_be_sampled(told: DemoResult) -> None:
+def test_every_second_is_confirmed_or_too_short_to_be_sampled(demo: DemoResult) -> None:
     statement = """
         select distinct pod_name, method, method_reason from marts.fct_pod_hours
         where method <> 'confirmed' and state = 'running'
     """
-    assert truth.ask(told.opened.home, statement) == [("blink", "lifecycle_only", "too_short")]
+    assert truth.ask(demo.opened.home, statement) == [("blink", "lifecycle_only", "too_short")]
 
 
-def test_the_only_finding_is_the_pod_too_short_to_be_sampled(told: DemoResult) -> None:
-    check_result = steps.check_period(told.opened, PERIOD)
+def test_the_only_finding_is_the_pod_too_short_to_be_sampled(demo: DemoResult) -> None:
+    check_result = steps.check_period(demo.opened, PERIOD)
     assert [(finding.code, "blink" in finding.where) for finding in check_result.findings] == [
         ("REC-003", True)
     ]
 
 
-def test_invoices_have_the_amounts_calculated_by_hand(told: DemoResult) -> None:
-    issued = {document.tenant: document.billed_nanos for document in told.months[0].result.invoices}
+def test_invoices_have_the_amounts_calculated_by_hand(demo: DemoResult) -> None:
+    issued = {document.tenant: document.billed_nanos for document in demo.months[0].result.invoices}
     assert issued == {"speech": 4_740_000_000, "vision": 17_380_000_000}
     exact = "select tenant, sum(cost_nanos) from marts.fct_charges where belongs_to = 'tenant' "
-    rows = truth.ask(told.opened.home, exact + "group by all order by all")
+    rows = truth.ask(demo.opened.home, exact + "group by all order by all")
     assert [(tenant, int(nanos)) for tenant, nanos in rows] == [
         ("speech", 3_382_500_000 + 1_357_000_000 + 785_714),
         ("vision", 10_800_000_000 + 6_580_000_000),
     ]
 
 
-def test_the_missing_hour_was_named_with_its_money(told: DemoResult) -> None:
-    [refusal] = told.months[0].refusals
+def test_the_missing_hour_was_named_with_its_money(demo: DemoResult) -> None:
+    [refusal] = demo.months[0].refusals
     assert LEFT_OUT in refusal
     assert refusal.startswith("CLOSE-001 period 2026-10")
 
 
-def test_the_close_refuses_and_names_a_removed_hour(told: DemoResult, tmp_path: Path) -> None:
+def test_the_close_refuses_and_names_a_removed_hour(demo: DemoResult, tmp_path: Path) -> None:
     """An hour that was not queried, or is lost from the landing, has no evidence."""
-    home = copied(told, tmp_path)
+    home = copied(demo, tmp_path)
     forget_hour(home.home.landing, datetime(2026, 10, 1, 4, tzinfo=UTC))
     shutil.rmtree(home.home.record)
     steps.refresh(home, PERIOD)
@@ -161,9 +161,9 @@ def test_the_close_refuses_and_names_a_removed_hour(told: DemoResult, tmp_path: 
     assert home.record.events() == []
 
 
-def test_a_close_rebuilds_facts_after_new_decisions(told: DemoResult, tmp_path: Path) -> None:
+def test_a_close_rebuilds_facts_after_new_decisions(demo: DemoResult, tmp_path: Path) -> None:
     """At 2.00 an hour: 34760 s are 19.3111…, and 6765 + 2714 + 11/7 s are 5.2669841…"""
-    home = copied(told, tmp_path)
+    home = copied(demo, tmp_path)
     shutil.rmtree(home.home.record)
     shutil.rmtree(home.home.documents)
     rates = home.home.decisions / "rates.csv"
@@ -175,24 +175,24 @@ def test_a_close_rebuilds_facts_after_new_decisions(told: DemoResult, tmp_path: 
 
 
 def test_without_the_warehouse_the_same_invoices_are_issued(
-    told: DemoResult, tmp_path: Path
+    demo: DemoResult, tmp_path: Path
 ) -> None:
     """Everything except the four kept parts is deleted, and the month is built again."""
-    again = copied(told, tmp_path)
+    again = copied(demo, tmp_path)
     shutil.rmtree(again.home.record)
     for derived in ("runs", "build", "documents", "warehouse.duckdb"):
         path = again.home.path / derived
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     steps.refresh(again, PERIOD)
     steps.close(again, PERIOD, dry_run=False)
-    assert documents(again.home.documents) == documents(told.opened.home.documents)
+    assert documents(again.home.documents) == documents(demo.opened.home.documents)
 
 
 def test_bits_that_flip_in_derived_files_change_no_fact_and_no_bill(
-    told: DemoResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    demo: DemoResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are derived again from the landing, which one line of output says."""
-    home = copied(told, tmp_path)
+    home = copied(demo, tmp_path)
     flip_a_bit_in_each_of(home.home.runs)
     assert recount(home, PERIOD).lines == ()
     shutil.rmtree(home.home.record)
@@ -200,7 +200,7 @@ def test_bits_that_flip_in_derived_files_change_no_fact_and_no_bill(
     facts_sha256 = steps.refresh(home, PERIOD).facts_sha256
     assert {facts_sha256} == {
         document["stands_on"]["facts_sha256"]  # type: ignore[index]
-        for document in sealed(told).values()
+        for document in sealed(demo).values()
     }
     lines = [line for line in caplog.messages if "not as it was written" in line]
     assert [line.partition(" ")[0].endswith(".parquet") for line in lines] == [True, True]
@@ -214,32 +214,32 @@ def flip_a_bit_in_each_of(runs: Path) -> None:
 
 
 def test_facts_that_were_edited_are_counted_again_before_they_are_checked(
-    told: DemoResult, tmp_path: Path
+    demo: DemoResult, tmp_path: Path
 ) -> None:
     """A cut log, a copied file without it and edited tables have one result: the facts differ from
     the counted ones.
     """
-    home = copied(told, tmp_path)
+    home = copied(demo, tmp_path)
     shutil.rmtree(home.home.record)
     expected = steps.check_period(home, PERIOD)
     with connected(home.home.warehouse_path) as connection:
         connection.execute("update marts.fct_pod_hours set running_seconds = 0")
         connection.execute("delete from marts.fct_charges")
     assert steps.check_period(home, PERIOD) == expected
-    assert truth.counted_allocations(home.home) == truth.counted_allocations(told.opened.home)
+    assert truth.counted_allocations(home.home) == truth.counted_allocations(demo.opened.home)
 
 
-def test_closing_twice_changes_nothing(told: DemoResult) -> None:
-    before = documents(told.opened.home.documents)
-    events = told.opened.record.events()
-    result = steps.close(OpenHome(told.opened.home, told.opened.clock), PERIOD, dry_run=False)
+def test_closing_twice_changes_nothing(demo: DemoResult) -> None:
+    before = documents(demo.opened.home.documents)
+    events = demo.opened.record.events()
+    result = steps.close(OpenHome(demo.opened.home, demo.opened.clock), PERIOD, dry_run=False)
     assert result.closed
-    assert told.opened.record.events() == events
-    assert documents(told.opened.home.documents) == before
+    assert demo.opened.record.events() == events
+    assert documents(demo.opened.home.documents) == before
 
 
-def test_the_record_is_valid_and_a_changed_byte_is_found(told: DemoResult, tmp_path: Path) -> None:
-    home = copied(told, tmp_path)
+def test_the_record_is_valid_and_a_changed_byte_is_found(demo: DemoResult, tmp_path: Path) -> None:
+    home = copied(demo, tmp_path)
     assert home.record.verify() == []
     victim = sorted((home.home.record / "sealed").rglob("*.json"))[0]
     body = bytearray(victim.read_bytes())
@@ -252,17 +252,17 @@ def test_the_record_is_valid_and_a_changed_byte_is_found(told: DemoResult, tmp_p
     ] == [True]
 
 
-def test_the_invoice_names_its_evidence_and_rules(told: DemoResult) -> None:
-    vision = sealed(told)["vision"]
+def test_the_invoice_names_its_evidence_and_rules(demo: DemoResult) -> None:
+    vision = sealed(demo)["vision"]
     text = json.dumps(vision)
     for name in ("evidence_sha256", "decisions_sha256", "facts_sha256", "checks_sha256"):
         assert name in text
 
 
-def copied(told: DemoResult, tmp_path: Path) -> OpenHome:
+def copied(demo: DemoResult, tmp_path: Path) -> OpenHome:
     """A copy of the demo's home that a test may damage, with the same clock."""
-    shutil.copytree(told.opened.home.path, tmp_path / "home")
-    return OpenHome.at(tmp_path / "home", told.opened.clock)
+    shutil.copytree(demo.opened.home.path, tmp_path / "home")
+    return OpenHome.at(tmp_path / "home", demo.opened.clock)
 
 
 def documents(folder: Path) -> dict[str, str]:
@@ -300,14 +300,14 @@ def without(window: Interval, hour: datetime) -> list[Interval]:
     return [Interval(a, b) for a, b in edges if a < b]
 
 
-def run(told: DemoResult, *arguments: str) -> Result:
+def run(demo: DemoResult, *arguments: str) -> Result:
     """A command of the command line, on the demo's home."""
-    place = ["--home", str(told.opened.home.path)]
+    place = ["--home", str(demo.opened.home.path)]
     return CliRunner().invoke(cli, [*arguments, *place], catch_exceptions=False)
 
 
-def document(told: DemoResult, *arguments: str) -> dict[str, Any]:
-    ran = run(told, *arguments, "--json")
+def document(demo: DemoResult, *arguments: str) -> dict[str, Any]:
+    ran = run(demo, *arguments, "--json")
     assert ran.exit_code == 0, ran.output
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
@@ -317,8 +317,8 @@ def amounts(found: dict[str, Any], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in found["rows"]]
 
 
-def test_amounts_of_tenants_equal_their_invoices(told: DemoResult) -> None:
-    found = document(told, "usage", "--period", "2026-10")
+def test_amounts_of_tenants_equal_their_invoices(demo: DemoResult) -> None:
+    found = document(demo, "usage", "--period", "2026-10")
     assert amounts(found, "tenant", "pods", "device_seconds_exact", "cost", "rounded_cost") == [
         ("speech", 4, 16255, "4.740285714", "4.74"),
         ("vision", 2, 34760, "17.38", "17.38"),
@@ -326,23 +326,23 @@ def test_amounts_of_tenants_equal_their_invoices(told: DemoResult) -> None:
     assert [total["rounded_cost"] for total in found["totals"]] == ["22.12"]
     assert found["amounts"] == "final"
     assert found["schema"] == "gpu-ledger/usage/1"
-    billed = {invoice.tenant: invoice.billed_nanos for invoice in told.months[0].result.invoices}
+    billed = {invoice.tenant: invoice.billed_nanos for invoice in demo.months[0].result.invoices}
     assert billed == {"speech": 4_740_000_000, "vision": 17_380_000_000}
 
 
 @pytest.fixture(scope="module")
-def portal(told: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> Portal:
+def portal(demo: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> Portal:
     path = tmp_path_factory.mktemp("portal") / "tokens.csv"
-    return portal_of(told.opened.home, path, list(sealed(told)))
+    return portal_of(demo.opened.home, path, list(sealed(demo)))
 
 
 def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
-    told: DemoResult, portal: Portal
+    demo: DemoResult, portal: Portal
 ) -> None:
     """Every amount on a page is in a row of the API, and equals that of the command, the mart and
     the invoice.
     """
-    invoices = sealed(told)
+    invoices = sealed(demo)
     for tenant, invoice in invoices.items():
 
         def rows(table: str, tenant: str = tenant) -> list[dict[str, Any]]:
@@ -351,9 +351,9 @@ def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
             return list(found.json()["rows"])
 
         [summary] = rows("summary")
-        [total] = document(told, "usage", "2026-10", "--tenant", tenant)["totals"]
+        [total] = document(demo, "usage", "2026-10", "--tenant", tenant)["totals"]
         [(nanos,)] = truth.ask(
-            told.opened.home,
+            demo.opened.home,
             f"select sum(cost_nanos) from marts.fct_charges where tenant = '{tenant}'",
         )
         assert summary["cost"] == total["rounded_cost"] == invoice["total_billed_cost"]
@@ -362,7 +362,7 @@ def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
             str(total["weighted_hours"]),
         )
         for by in ("pod", "workload", "class", "profile", "day", "hour", "day,class"):
-            command = document(told, "usage", "2026-10", "--tenant", tenant, "--by", by)
+            command = document(demo, "usage", "2026-10", "--tenant", tenant, "--by", by)
             found = rows(f"usage?by={by}")
             names = ("pods", "cost", "rounded_cost", "currency")
             assert amounts({"rows": found}, *names) == amounts(command, *names), by
@@ -376,12 +376,12 @@ def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
 
 
 def test_numbers_of_the_providers_page_equal_the_command_and_the_invoices(
-    told: DemoResult, portal: Portal
+    demo: DemoResult, portal: Portal
 ) -> None:
     rows = {name: rows_of(portal, f"/fleet/{name}") for name in names_of(api.FLEET)}
-    invoices = sealed(told)
+    invoices = sealed(demo)
     for row in rows["tenants"]:
-        [used] = document(told, "usage", "2026-10", "--tenant", row["tenant"])["totals"]
+        [used] = document(demo, "usage", "2026-10", "--tenant", row["tenant"])["totals"]
         invoiced = invoices[row["tenant"]]["total_billed_cost"]
         assert row["cost"] == row["forecast"] == used["rounded_cost"] == invoiced
         assert row["device_hours"] == str(used["device_hours"])
@@ -390,7 +390,7 @@ def test_numbers_of_the_providers_page_equal_the_command_and_the_invoices(
     assert total["cost"] == str(
         sum(Decimal(str(i["total_billed_cost"])) for i in invoices.values())
     )
-    assert marts_of_provider(told.opened.home) == {
+    assert marts_of_provider(demo.opened.home) == {
         "idle": [
             (r["tenant"], r["pod_name"], r["idle_hours"], r["idle_cost"]) for r in rows["idle"]
         ],
@@ -398,7 +398,7 @@ def test_numbers_of_the_providers_page_equal_the_command_and_the_invoices(
         "card hours": [(r["running"], r["held"]) for r in rows["capacity/hours"]],
         "coverage": sorted((r["source"], r["status"], r["hours"]) for r in rows["coverage"]),
     }
-    quotas = document(told, "quota")["quotas"]
+    quotas = document(demo, "quota")["quotas"]
     assert [row["used_count"] for row in rows["quotas"]] == [one["used_count"] for one in quotas]
     known = {number for of in rows.values() for row in of for number in numbers([*row.values()])}
     known |= sums_of_cards(rows["capacity"]) | sums_of_hours(rows["coverage"])
@@ -435,11 +435,11 @@ def marts_of_provider(home: Home) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_numbers_of_the_programmes_page_equal_the_command_and_the_mart(
-    told: DemoResult, portal: Portal
+    demo: DemoResult, portal: Portal
 ) -> None:
     for hour in ("02", "05"):
         at = f"?hour=2026-10-01T{hour}"
-        command = document(told, "nodes", "--hour", f"2026-10-01T{hour}")
+        command = document(demo, "nodes", "--hour", f"2026-10-01T{hour}")
         clusters, nodes = (
             rows_of(portal, f"/fleet/hour/clusters{at}"),
             rows_of(portal, f"/fleet/hour/nodes{at}"),
@@ -458,9 +458,9 @@ def test_numbers_of_the_programmes_page_equal_the_command_and_the_mart(
         assert set(shown) - known == set()
     month = portal.get(f"{api.ROOT}/fleet/hours?format=csv", "programme").text
     spelled = month.replace(",false\n", ",no\n").replace(",true\n", ",yes\n")
-    assert spelled == run(told, "nodes", "--period", "2026-10", "--csv").stdout
+    assert spelled == run(demo, "nodes", "--period", "2026-10", "--csv").stdout
     largest = truth.ask(
-        told.opened.home,
+        demo.opened.home,
         "select count(*), max(active_worker_nodes_max), max(nodes), max(simultaneous) from ("
         "select hour_started_at, sum(active_worker_nodes_max) as active_worker_nodes_max, "
         "sum(sum_of_node_max) as nodes, sum(simultaneous_max) as simultaneous "
@@ -516,9 +516,9 @@ def numbers(value: object) -> list[Decimal]:
     return [Decimal(one) for one in re.findall(r"-?\d+(?:\.\d+)?", text)]
 
 
-def test_rows_in_cents_add_up_to_the_invoice(told: DemoResult) -> None:
+def test_rows_in_cents_add_up_to_the_invoice(demo: DemoResult) -> None:
     """1.357 + 0.000785714 + 3.3825 is 4.740285714, and 4.74 in cents: one row is rounded up."""
-    found = document(told, "usage", "--period", "2026-10", "--tenant", "speech")
+    found = document(demo, "usage", "--period", "2026-10", "--tenant", "speech")
     assert found["by"] == "workload"
     assert amounts(found, "workload_name", "device_seconds_exact", "cost", "rounded_cost") == [
         ("sweep", 2714, "1.357", "1.36"),
@@ -527,8 +527,8 @@ def test_rows_in_cents_add_up_to_the_invoice(told: DemoResult) -> None:
     ]
 
 
-def test_weighted_time_is_an_exact_fraction(told: DemoResult) -> None:
-    found = document(told, "usage", "--period", "2026-10", "--tenant", "speech", "--by", "profile")
+def test_weighted_time_is_an_exact_fraction(demo: DemoResult) -> None:
+    found = document(demo, "usage", "--period", "2026-10", "--tenant", "speech", "--by", "profile")
     assert amounts(found, "mig_profile", "weighted_seconds_exact") == [
         ("1g.5gb", "11/7"),
         ("3g.20gb", "6765"),
@@ -541,38 +541,38 @@ def test_weighted_time_is_an_exact_fraction(told: DemoResult) -> None:
     [("hours", "9.66", "9.66"), ("minutes", "579.33", "579.33"), ("seconds", 34760, 34760)],
 )
 def test_units_are_the_same_time(
-    told: DemoResult, unit: str, device: object, weighted: object
+    demo: DemoResult, unit: str, device: object, weighted: object
 ) -> None:
     arguments = ("usage", "--period", "2026-10", "--tenant", "vision", "--by", "tenant")
-    [row] = document(told, *arguments, "--unit", unit)["rows"]
+    [row] = document(demo, *arguments, "--unit", unit)["rows"]
     assert (row[f"device_{unit}"], row[f"weighted_{unit}"]) == (device, weighted)
     assert row["device_seconds_exact"] == 34760
 
 
-def test_hours_of_a_window_are_those_of_the_month(told: DemoResult) -> None:
+def test_hours_of_a_window_are_those_of_the_month(demo: DemoResult) -> None:
     """From 02:00 to 03:00: notebook 1800 weighted, sweeps 1193 and 1500 + 21, serve, train."""
     hour = ("--from", "2026-10-01T02", "--to", "2026-10-01T03")
-    found = document(told, "usage", *hour, "--by", "pod")
+    found = document(demo, "usage", *hour, "--by", "pod")
     seconds = {row["pod_name"].split("-")[0]: 0 for row in found["rows"]}
     for row in found["rows"]:
         seconds[row["pod_name"].split("-")[0]] += row["device_seconds_exact"]
     assert seconds == {"notebook": 3600, "sweep": 2714, "serve": 3600, "train": 7200}
-    by_hour = document(told, "usage", "--period", "2026-10", "--by", "hour")
+    by_hour = document(demo, "usage", "--period", "2026-10", "--by", "hour")
     at_two = [row for row in by_hour["rows"] if row["hour_started_at"] == "2026-10-01T02:00:00Z"]
     assert [row["cost"] for row in at_two] == ["2.257", "5.4"]
 
 
 @pytest.mark.parametrize("by", ["cluster", "pod", "workload", "class", "profile", "day", "hour"])
-def test_every_grouping_has_every_second_once(told: DemoResult, by: str) -> None:
-    found = document(told, "usage", "--period", "2026-10", "--by", by)
+def test_every_grouping_has_every_second_once(demo: DemoResult, by: str) -> None:
+    found = document(demo, "usage", "--period", "2026-10", "--by", by)
     [total] = found["totals"]
     assert total["device_seconds_exact"] == 16255 + 34760
     assert total["weighted_seconds_exact"] == "309684/7"  # 34760 + 2714 + 6765 + 11/7
     assert total["cost"] == "22.120285714"
 
 
-def test_a_missing_label_is_one_empty_value(told: DemoResult) -> None:
-    found = document(told, "usage", "--period", "2026-10", "--by", "label:no-such-label")
+def test_a_missing_label_is_one_empty_value(demo: DemoResult) -> None:
+    found = document(demo, "usage", "--period", "2026-10", "--by", "label:no-such-label")
     assert amounts(found, "tenant", "label_value", "cost") == [
         ("speech", None, "4.740285714"),
         ("vision", None, "17.38"),
@@ -580,15 +580,15 @@ def test_a_missing_label_is_one_empty_value(told: DemoResult) -> None:
     assert any("has the label no-such-label" in note for note in found["notes"])
 
 
-def test_the_providers_own_use_is_apart(told: DemoResult) -> None:
-    found = document(told, "usage", "--period", "2026-10", "--provider")
+def test_the_providers_own_use_is_apart(demo: DemoResult) -> None:
+    found = document(demo, "usage", "--period", "2026-10", "--provider")
     assert amounts(found, "tenant", "device_seconds_exact", "cost") == [
         ("openshift-nvidia-test", 21595, "1.5425")
     ]
 
 
-def test_an_empty_result_has_a_reason(told: DemoResult) -> None:
-    ran = run(told, "usage", "--period", "2026-10", "--tenant", "spech")
+def test_an_empty_result_has_a_reason(demo: DemoResult) -> None:
+    ran = run(demo, "usage", "--period", "2026-10", "--tenant", "spech")
     assert (
         "No use of spech was counted in this window; counted there: speech, vision." in ran.stdout
     )
@@ -606,10 +606,10 @@ def test_an_empty_result_has_a_reason(told: DemoResult) -> None:
     ],
 )
 def test_impossible_queries_are_refused_with_a_page(
-    told: DemoResult, arguments: tuple[str, ...], code: str
+    demo: DemoResult, arguments: tuple[str, ...], code: str
 ) -> None:
     with pytest.raises(LedgerError) as refused:
-        run(told, *arguments)
+        run(demo, *arguments)
     assert refused.value.code == code
 
 
@@ -623,16 +623,16 @@ def test_impossible_queries_are_refused_with_a_page(
         ("quota", "--at", "2026-10-01", "--period", "2026-10"),
     ],
 )
-def test_an_incomplete_query_is_a_usage_error(told: DemoResult, arguments: tuple[str, ...]) -> None:
-    assert run(told, *arguments).exit_code == 2
+def test_an_incomplete_query_is_a_usage_error(demo: DemoResult, arguments: tuple[str, ...]) -> None:
+    assert run(demo, *arguments).exit_code == 2
 
 
-def test_an_hour_names_the_pods_that_made_its_maximum(told: DemoResult) -> None:
+def test_an_hour_names_the_pods_that_made_its_maximum(demo: DemoResult) -> None:
     """serve 1, train 2, and one sweep after the other: four cards at once, never five.
 
     The slices of gpu-b's two pods fit on one card; its telemetry shows them on two: 4 + 2.
     """
-    found = document(told, "nodes", "--hour", "2026-10-01T02")
+    found = document(demo, "nodes", "--hour", "2026-10-01T02")
     [cluster] = found["clusters"]
     says = {"active_worker_nodes": 2, "sum_of_node_max": 6, "sum_of_node_max_bound": 5}
     says |= {"simultaneous_max": 6, "how_known": "by_devices"}
@@ -652,11 +652,11 @@ def test_an_hour_names_the_pods_that_made_its_maximum(told: DemoResult) -> None:
         "gpu-a": 4,
         "gpu-b": 1,
     }
-    assert "by_devices is exact" in run(told, "nodes", "--hour", "2026-10-01T02").stdout
+    assert "by_devices is exact" in run(demo, "nodes", "--hour", "2026-10-01T02").stdout
 
 
-def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: DemoResult) -> None:
-    ran = run(told, "nodes", "--period", "2026-10", "--csv")
+def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(demo: DemoResult) -> None:
+    ran = run(demo, "nodes", "--period", "2026-10", "--csv")
     header, *rows = ran.stdout.splitlines()
     assert header.startswith("cluster_name,hour_started_at,measurement,node_name,gpu_count_max")
     counts = [tuple(row.split(",")[3:5]) for row in rows]
@@ -667,15 +667,15 @@ def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(told: DemoResult) -> None
     ]
 
 
-def test_an_hour_outside_of_the_measured_time_is_no_zero(told: DemoResult) -> None:
-    ran = run(told, "nodes", "--hour", "2026-10-01T09")
+def test_an_hour_outside_of_the_measured_time_is_no_zero(demo: DemoResult) -> None:
+    ran = run(demo, "nodes", "--hour", "2026-10-01T09")
     assert "No cluster was to be measured in this hour" in ran.stdout
-    assert document(told, "nodes", "--hour", "2026-10-01T09")["nodes"] == []
+    assert document(demo, "nodes", "--hour", "2026-10-01T09")["nodes"] == []
 
 
-def test_the_inventory_names_every_device_and_its_holder(told: DemoResult) -> None:
+def test_the_inventory_names_every_device_and_its_holder(demo: DemoResult) -> None:
     """Four whole cards, seven 1g.5gb on one card; 3g, 2g and two 1g on the other."""
-    found = document(told, "inventory", "--at", "2026-10-01T02:10:00Z")
+    found = document(demo, "inventory", "--at", "2026-10-01T02:10:00Z")
     capacity = {
         (row["node_name"], row["mig_profile"]): (row["device_capacity"], row["device_allocated"])
         for row in found["capacity"]
@@ -698,26 +698,26 @@ def test_the_inventory_names_every_device_and_its_holder(told: DemoResult) -> No
     assert {device["how_known"] for device in found["devices"]} == {"telemetry"}
 
 
-def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(told: DemoResult) -> None:
+def test_a_card_is_free_in_the_second_in_which_its_pod_has_ended(demo: DemoResult) -> None:
     """train ends at 03:00:00: until 02:59:59 it holds two cards, and then none."""
     held = {
         instant: {
             row["mig_profile"]: row["device_allocated"]
-            for row in document(told, "inventory", "--at", instant)["capacity"]
+            for row in document(demo, "inventory", "--at", instant)["capacity"]
         }["whole"]
         for instant in ("2026-10-01T02:59:59Z", "2026-10-01T03:00:00Z")
     }
     assert held == {"2026-10-01T02:59:59Z": 3, "2026-10-01T03:00:00Z": 1}
 
 
-def test_quotas_are_shown_beside_use(told: DemoResult) -> None:
-    found = document(told, "quota", "--at", "2026-10-01T02:10:00Z")
+def test_quotas_are_shown_beside_use(demo: DemoResult) -> None:
+    found = document(demo, "quota", "--at", "2026-10-01T02:10:00Z")
     counts = {
         (row["tenant"], row["hard_count"], row["used_count"], row["allocated_count_max"])
         for row in found["quotas"]
     }
     assert counts == {("vision", 4, 3, 3)}
-    ran = run(told, "quota", "--tenant", "speech")
+    ran = run(demo, "quota", "--tenant", "speech")
     assert "No quota of speech for GPUs was seen" in ran.stdout
 
 
@@ -803,17 +803,17 @@ APART = (  # below
 
 
 @pytest.mark.parametrize("name", [one.name for one in questions() if one.name not in APART])
-def test_a_query_has_the_result_calculated_by_hand(told: DemoResult, name: str) -> None:
-    found = document(told, "query", name)
+def test_a_query_has_the_result_calculated_by_hand(demo: DemoResult, name: str) -> None:
+    found = document(demo, "query", name)
     hidden = ("forecast_method",)
     rows = [tuple(v for k, v in row.items() if k not in hidden) for row in found["rows"]]
     assert rows == ANSWERS[name]
 
 
-def test_the_hourly_cost_of_pods(told: DemoResult) -> None:
+def test_the_hourly_cost_of_pods(demo: DemoResult) -> None:
     """A card costs 1.80, `train` has two, the notebook half of one. `blink` ran for 11 seconds at
     a seventh: 785,714 nanos of 11 seconds are 257,142,763 of an hour, rounded down."""
-    rows = document(told, "query", "hourly-cost-of-pods")["rows"]
+    rows = document(demo, "query", "hourly-cost-of-pods")["rows"]
     assert sorted((row["tenant"], row["hourly_cost"]) for row in rows) == [
         ("speech", "0.257142763"),
         ("speech", "0.9"),
@@ -824,14 +824,14 @@ def test_the_hourly_cost_of_pods(told: DemoResult) -> None:
     ]
 
 
-def test_the_use_of_devices_by_tenant(told: DemoResult) -> None:
+def test_the_use_of_devices_by_tenant(demo: DemoResult) -> None:
     """Every hour of a device counts once for each pod that it names, and once if it names none.
 
     `train` has two cards in two hours, `serve` one in six; the two `sweep`s one hour each, the
     notebook five, and `blink` was scraped once. Without a pod: the two cards of `train` in five
     hours, that of `sweep` in six, the notebook's instance in three, and nine others in six.
     """
-    rows = document(told, "query", "use-by-cluster-product-and-tenant")["rows"]
+    rows = document(demo, "query", "use-by-cluster-product-and-tenant")["rows"]
     assert {(row["tenant"], row["device_hour_count"]) for row in rows} == {
         *(("", 10 + 6 + 3 + 54), ("vision", 4 + 6), ("speech", 2 + 5 + 1)),
         ("openshift-nvidia-test", 6),
@@ -840,23 +840,23 @@ def test_the_use_of_devices_by_tenant(told: DemoResult) -> None:
     assert (free["use_millionths_average"], free["memory_used_mib_average"]) == (0, 4)
 
 
-def test_the_headroom_of_a_quota(told: DemoResult) -> None:
-    rows = document(told, "query", "quota-headroom")["rows"]
+def test_the_headroom_of_a_quota(demo: DemoResult) -> None:
+    rows = document(demo, "query", "quota-headroom")["rows"]
     assert {tuple(list(row.values())[3:]) for row in rows} == {(4, 3, 3, 6, 0)}
 
 
-def test_queries_are_listed_and_shown(told: DemoResult) -> None:
-    assert len(json.loads(run(told, "query", "--list", "--json").stdout)) == len(questions())
-    shown = run(told, "query", "usage-by-day", "--show").stdout
+def test_queries_are_listed_and_shown(demo: DemoResult) -> None:
+    assert len(json.loads(run(demo, "query", "--list", "--json").stdout)) == len(questions())
+    shown = run(demo, "query", "usage-by-day", "--show").stdout
     assert shown.startswith("-- How much was used each day?")
-    empty = run(told, "query", "cost-of-a-gap").stdout
+    empty = run(demo, "query", "cost-of-a-gap").stdout
     assert "All usage in this time has evidence of both sources." in empty
 
 
-def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: DemoResult) -> None:
-    before = document(told, "usage", "--period", "2026-10")
-    published = publish(told.opened)
-    with open_facts(told.opened.home) as facts:
+def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(demo: DemoResult) -> None:
+    before = document(demo, "usage", "--period", "2026-10")
+    published = publish(demo.opened)
+    with open_facts(demo.opened.home) as facts:
         assert facts.path == published.path
         [about] = facts.rows("from about")
         [period] = facts.rows("from about_periods")
@@ -864,23 +864,23 @@ def test_a_published_copy_says_what_it_is_and_gives_the_same_numbers(told: DemoR
     assert about["open_finding_count"] == 0  # of periods that are still open
     assert about["rates_version"].startswith("rates-")
     assert (period["amounts"], period["blocking_count"], period["finding_count"]) == ("final", 0, 1)
-    assert document(told, "usage", "--period", "2026-10") == before
+    assert document(demo, "usage", "--period", "2026-10") == before
 
 
-def test_an_outdated_copy_is_not_read(told: DemoResult) -> None:
-    publish(told.opened)
-    note = told.opened.home.build / "switched.json"
+def test_an_outdated_copy_is_not_read(demo: DemoResult) -> None:
+    publish(demo.opened)
+    note = demo.opened.home.build / "switched.json"
     kept = note.read_text(encoding="utf-8")
     note.write_text(kept.replace('"facts_sha256": "', '"facts_sha256": "0'), encoding="utf-8")
     try:
-        with open_facts(told.opened.home) as facts:
-            assert facts.path == told.opened.home.warehouse_path
+        with open_facts(demo.opened.home) as facts:
+            assert facts.path == demo.opened.home.warehouse_path
     finally:
         note.write_text(kept, encoding="utf-8")
 
 
-def test_another_client_adds_the_parquet_up_to_the_invoices(told: DemoResult) -> None:
-    published = publish(told.opened)
+def test_another_client_adds_the_parquet_up_to_the_invoices(demo: DemoResult) -> None:
+    published = publish(demo.opened)
     charges = polars.read_parquet(published.parquet_folder / "fct_charges" / "2026-10.parquet")
     assert charges.schema["cost_nanos"] == polars.Decimal(38, 0)
     totals = charges.group_by("tenant").agg(polars.col("cost_nanos").sum())
@@ -901,24 +901,24 @@ print(connection.execute("select sum(cost_nanos) from fct_charges").fetchone()[0
 """
 
 
-def test_another_process_reads_the_copy_while_the_pipeline_writes(told: DemoResult) -> None:
+def test_another_process_reads_the_copy_while_the_pipeline_writes(demo: DemoResult) -> None:
     """A writer holds the warehouse, which would lock out a reader of it; the copy can be read."""
-    published = publish(told.opened)
-    with connected(told.opened.home.warehouse_path) as writer:
+    published = publish(demo.opened)
+    with connected(demo.opened.home.warehouse_path) as writer:
         writer.execute("begin transaction")
         writer.execute("create schema if not exists scratch")
         for path in (published.path, published.latest_path):
             command = [sys.executable, "-c", READER, str(path)]
             ran = subprocess.run(command, capture_output=True, text=True, check=False)
             assert (ran.stdout.strip(), ran.stderr) == ("23662785714", "")
-        locked = [sys.executable, "-c", READER, str(told.opened.home.warehouse_path)]
+        locked = [sys.executable, "-c", READER, str(demo.opened.home.warehouse_path)]
         refused = subprocess.run(locked, capture_output=True, text=True, check=False)
         assert "lock" in refused.stderr
         writer.execute("rollback")
 
 
-def test_a_recount_without_changes_corrects_nothing(told: DemoResult) -> None:
-    ran = run(told, "recount", "2026-10", "-o", "json")
+def test_a_recount_without_changes_corrects_nothing(demo: DemoResult) -> None:
+    ran = run(demo, "recount", "2026-10", "-o", "json")
     assert ran.exit_code == 0
     found = json.loads(ran.stdout)
     assert (found["corrections"], found["recorded"], found["difference"]) == ([], False, "0")
@@ -937,17 +937,17 @@ def ends_well(command: list[str], **instead: Path | str) -> None:
     assert ran.exit_code == 0, f"{shlex.join(words)}\n{ran.output}"
 
 
-def test_a_number_is_checked_as_the_readme_says(told: DemoResult) -> None:
+def test_a_number_is_checked_as_the_readme_says(demo: DemoResult) -> None:
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     [block] = re.findall(r"## How a number is checked\n\n```\w*\n(.*?)```", readme, re.DOTALL)
     commands = commands_in(block)
     assert [command[1] for command in commands] == ["explain", "verify", "landing"]
     for command in commands:
-        ends_well(command, **{"demo-home": told.opened.home.path})
+        ends_well(command, **{"demo-home": demo.opened.home.path})
 
 
 def test_commands_to_correct_void_and_restore_run_as_on_the_page(
-    told: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A recount has a test of its own; this one parses its options."""
     nothing = SimpleNamespace(lines=(), recorded=False, nanos=0, currency="USD")
@@ -959,7 +959,7 @@ def test_commands_to_correct_void_and_restore_run_as_on_the_page(
 
     monkeypatch.setattr("orchestration.cli.recount.recount_period", recount)
     home = tmp_path / "home"
-    shutil.copytree(told.opened.home.path, home)
+    shutil.copytree(demo.opened.home.path, home)
     attested = shutil.copy(home / "documents" / "2026-10" / "head.json", tmp_path)
     monkeypatch.setenv("GPU_LEDGER_HOME", str(home))
     late, wrong, again, keep, restored, heads, lost = of("how-to/correct-void-and-restore.md", "sh")
@@ -1017,23 +1017,23 @@ MONTH = ("--period", "2026-10")
     ],
 )
 def test_json_output_matches_its_schema(
-    told: DemoResult, command: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    demo: DemoResult, command: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The schemas are on docs/reference/json-output.md; `unit/test_cli_json` has the rest."""
     if command == "doctor":  # it checks the present
         monkeypatch.setenv("GPU_LEDGER_NOW", IN_THE_MONTH)
-    ran = run(told, *command.split(), *arguments, "-o", "json")
+    ran = run(demo, *command.split(), *arguments, "-o", "json")
     assert json.loads(ran.stdout) or command in ("gaps", "landing verify")
     assert differences(command, ran.stdout) == []
 
 
 def test_the_json_of_a_bundle_and_a_pull_matches_its_schema(
-    told: DemoResult, tmp_path: Path
+    demo: DemoResult, tmp_path: Path
 ) -> None:
-    bundle = told.opened.home.documents / "2026-10" / "2026-10.zip"
+    bundle = demo.opened.home.documents / "2026-10" / "2026-10.zip"
     ran = CliRunner().invoke(cli, ["verify", str(bundle), "-o", "json"])
     assert differences("verify", ran.stdout) == []
-    shutil.copytree(told.opened.home.path, tmp_path / "home")
+    shutil.copytree(demo.opened.home.path, tmp_path / "home")
     hour = ["--hours", "2026-10-01T00..2026-10-01T01", "--again", "--home", str(tmp_path / "home")]
     ran = CliRunner().invoke(cli, ["pull", *hour, "-o", "json"])
     assert len(json.loads(ran.stdout)) == 2
@@ -1057,8 +1057,8 @@ def commands_of(page: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def test_a_void_names_both_documents(told: DemoResult, tmp_path: Path) -> None:
-    home = copied(told, tmp_path).home.path
+def test_a_void_names_both_documents(demo: DemoResult, tmp_path: Path) -> None:
+    home = copied(demo, tmp_path).home.path
     words = ("void", "INV-000001", "--reason", "another party", "--home", str(home), "--json")
     ran = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
@@ -1072,22 +1072,22 @@ def test_a_void_names_both_documents(told: DemoResult, tmp_path: Path) -> None:
     )
 
 
-def answer_that_shows(told: DemoResult, pod: str) -> str:
+def answer_that_shows(demo: DemoResult, pod: str) -> str:
     """The hash of a landed response of Thanos with samples of a pod."""
-    ran = run(told, "explain", "INV-000001", "--line", "2", "-o", "json")
+    ran = run(demo, "explain", "INV-000001", "--line", "2", "-o", "json")
     [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Responses" in stop["title"]]
     named = [row["sha256"] for row in answers["rows"] if "none" not in row.values()]
-    bodies = {sha256: told.opened.landing.read_body(sha256) for sha256 in named}
+    bodies = {sha256: demo.opened.landing.read_body(sha256) for sha256 in named}
     return next(s for s, body in bodies.items() if b'"matrix"' in body and pod.encode() in body)
 
 
-def test_the_commands_from_a_line_to_its_samples_run(told: DemoResult) -> None:
+def test_the_commands_from_a_line_to_its_samples_run(demo: DemoResult) -> None:
     """Every command of the page runs, and prints the output on the page."""
-    sha256 = answer_that_shows(told, "notebook-0")
+    sha256 = answer_that_shows(demo, "notebook-0")
     steps = commands_of(WALK.read_text(encoding="utf-8"))
     assert len(steps) == 10
     for command, shown in steps[1:]:  # the first one is the demo itself
-        place = command.replace("thin-home", str(told.opened.home.path))
+        place = command.replace("thin-home", str(demo.opened.home.path))
         arguments = shlex.split(place.replace("SHA256", sha256))
         ran = CliRunner().invoke(cli, arguments, catch_exceptions=False)
         printed = " ".join(ran.output.split())
@@ -1095,9 +1095,9 @@ def test_the_commands_from_a_line_to_its_samples_run(told: DemoResult) -> None:
         assert [line for line in shown if line not in printed] == [], command
 
 
-def test_a_landed_response_is_shown_unchanged(told: DemoResult) -> None:
+def test_a_landed_response_is_shown_unchanged(demo: DemoResult) -> None:
     """The notebook's first running sample is within a scrape of its start at 00:30:15."""
-    ran = run(told, "landing", "show", answer_that_shows(told, "notebook-0"))
+    ran = run(demo, "landing", "show", answer_that_shows(demo, "notebook-0"))
     series = [
         one
         for one in json.loads(ran.stdout_bytes)["data"]["result"]
@@ -1108,7 +1108,7 @@ def test_a_landed_response_is_shown_unchanged(told: DemoResult) -> None:
     assert 1790814600 <= first < 1790814600 + 60  # 2026-10-01T00:30:00Z, when it was bound
 
 
-def test_every_column_that_was_built_is_described(told: DemoResult) -> None:
+def test_every_column_that_was_built_is_described(demo: DemoResult) -> None:
     """Compares the columns in the database, not only those in the files."""
     described: dict[str, set[str]] = {}
     for path in dbt_project_dir().rglob("*.yml"):
@@ -1117,7 +1117,7 @@ def test_every_column_that_was_built_is_described(told: DemoResult) -> None:
             if isinstance(model, dict):
                 columns = {c["name"] for c in model.get("columns", ()) if c.get("description")}
                 described[model["name"]] = columns
-    build = told.opened.home.build / "2026-10.duckdb"
+    build = demo.opened.home.build / "2026-10.duckdb"
     with connected(build, read_only=True) as connection:
         built = connection.execute(
             "select table_name, column_name from duckdb_columns() "
@@ -1127,15 +1127,15 @@ def test_every_column_that_was_built_is_described(told: DemoResult) -> None:
     assert [(t, c) for t, c in built if c not in described.get(t, set())] == []
 
 
-def test_the_models_are_one_page_that_asks_no_server(told: DemoResult) -> None:
-    page = told.model_pages.read_text(encoding="utf-8")
-    month = told.opened.home.documents / "2026-10"
+def test_the_models_are_one_page_that_asks_no_server(demo: DemoResult) -> None:
+    page = demo.model_pages.read_text(encoding="utf-8")
+    month = demo.opened.home.documents / "2026-10"
     with zipfile.ZipFile(month / "2026-10.zip") as handed_over:
         assert handed_over.read("models.html").decode() == page
     loaded = re.findall(r"""(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""", page)
     assert [address for address in loaded if "[::1]" not in address] == []
     assert "One row per tenant, cluster, class, profile, weight" in page
-    assert str(told.opened.home.path) not in page
+    assert str(demo.opened.home.path) not in page
     # The page contains all its data: the manifest, and an empty catalogue.
     assert '"exposure.gpu_ledger.invoices"' in page
     # The overview, compiled SQL, and the source columns of each column.
@@ -1145,13 +1145,13 @@ def test_the_models_are_one_page_that_asks_no_server(told: DemoResult) -> None:
 
 
 def test_the_models_page_of_the_same_models_is_the_same_bytes(
-    told: DemoResult, tmp_path: Path
+    demo: DemoResult, tmp_path: Path
 ) -> None:
     from warehouse.model_pages import write_model_pages
 
     again = tmp_path / "again.html"
     write_model_pages(tmp_path / "pages", again, tmp_path / "facts.duckdb", kept_lineage())
-    assert again.read_bytes() == told.model_pages.read_bytes()
+    assert again.read_bytes() == demo.model_pages.read_bytes()
 
 
 def test_every_unit_test_of_the_models_passes(tmp_path: Path) -> None:
@@ -1173,10 +1173,10 @@ def test_every_unit_test_of_the_models_passes(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def compiled(told: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compiled(demo: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The models' SQL as dbt compiles it."""
     folder = tmp_path_factory.mktemp("compiled")
-    shutil.copy(told.opened.home.build / "2026-10.duckdb", folder / WORKING_NAME)
+    shutil.copy(demo.opened.home.build / "2026-10.duckdb", folder / WORKING_NAME)
     DbtProject(folder, folder / WORKING_NAME)._invoke("compile")
     return folder / "target" / "compiled" / "gpu_ledger" / "models"
 

@@ -134,7 +134,7 @@ def names_of(answer: Document) -> list[str]:
 # --- streams -------------------------------------------------------------------------------------
 
 
-class Listening:
+class WatchStream:
     """One watch of one server, read in a thread."""
 
     def __init__(self, client: httpx.Client, path: str, params: Document) -> None:
@@ -159,12 +159,12 @@ class Listening:
         finally:
             self.over.set()
 
-    def heard(self, count: int) -> list[Any]:
+    def first_events(self, count: int) -> list[Any]:
         """The first events except plain bookmarks, levelled, once there are `count` of them."""
-        wait_for(lambda: len(self.words()) >= count or self.over.is_set())
-        return self.words()
+        wait_for(lambda: len(self.events()) >= count or self.over.is_set())
+        return self.events()
 
-    def words(self) -> list[Any]:
+    def events(self) -> list[Any]:
         return [_level_event(e) for e in list(self.lines) if not _is_plain_bookmark(e)]
 
     def stop(self) -> None:
@@ -193,11 +193,11 @@ def bookmark(event: Document) -> Document:
     }
 
 
-def watch_both(both: Both, path: str, **params: Any) -> tuple[Listening, Listening]:
+def watch_both(both: Both, path: str, **params: Any) -> tuple[WatchStream, WatchStream]:
     """Both watches; a parameter that differs between the servers is given as (real, fake)."""
     return (
-        Listening(both.real, path, {k: of_side(v, 0) for k, v in params.items()}),
-        Listening(both.fake, path, {k: of_side(v, 1) for k, v in params.items()}),
+        WatchStream(both.real, path, {k: of_side(v, 0) for k, v in params.items()}),
+        WatchStream(both.fake, path, {k: of_side(v, 1) for k, v in params.items()}),
     )
 
 

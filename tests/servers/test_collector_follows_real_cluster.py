@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Dark:
+class LostHistory:
     """An interval whose changes the collector could not receive, and cannot receive later."""
 
     began_at: datetime
@@ -62,7 +62,7 @@ class Cluster:
     clock: PushedClock
     collector: CollectorProcess
     draw: random.Random = field(default_factory=lambda: random.Random(SEED))
-    dark: list[Dark] = field(default_factory=list)
+    dark: list[LostHistory] = field(default_factory=list)
     marks: int = 0
 
     def mark(self) -> None:
@@ -121,7 +121,7 @@ def cluster(plane: ControlPlane, tmp_path: Path) -> Iterator[Cluster]:
 # --- events --------------------------------------------------------------------------------------
 
 
-def wave(cluster: Cluster, name: str, count: int) -> None:
+def create_pods(cluster: Cluster, name: str, count: int) -> None:
     """Pods of every kind: services, Jobs, with init containers and sidecars, and without GPUs."""
     players = cluster.players
     for number in range(count):
@@ -140,7 +140,7 @@ def wave(cluster: Cluster, name: str, count: int) -> None:
                 players.pod(namespace, pod, 1 + number % 2)
 
 
-def deeds(cluster: Cluster, count: int) -> None:
+def act_on_pods(cluster: Cluster, count: int) -> None:
     """Actions on running pods, some of which are drawn at random."""
     running = sorted(
         (meta["namespace"], meta["name"])
@@ -172,46 +172,46 @@ def the_whole_story(cluster: Cluster) -> None:
     collector, clock = cluster.collector, cluster.clock
     collector.start()
     collector.wait_for("listed", resource="pods", why="start")
-    wave(cluster, "first", 120)
+    create_pods(cluster, "first", 120)
     cluster.mark()
-    deeds(cluster, 25)
+    act_on_pods(cluster, 25)
     cluster.mark()
     # Killed during many changes, and changes continue while it is down; the history is kept.
-    wave(cluster, "second", 60)
+    create_pods(cluster, "second", 60)
     collector.kill()
-    deeds(cluster, 20)
+    act_on_pods(cluster, 20)
     collector.start()
-    deeds(cluster, 10)
+    act_on_pods(cluster, 10)
     cluster.mark()
     # Disconnected and connected again.
     cluster.relay.cut()
-    deeds(cluster, 15)
+    act_on_pods(cluster, 15)
     cluster.relay.mend()
     cluster.mark()
     # Disconnected, with the history of the meantime deleted.
     began_at = clock.now()
     cluster.relay.cut()
-    wave(cluster, "third", 30)
-    deeds(cluster, 15)
+    create_pods(cluster, "third", 30)
+    act_on_pods(cluster, 15)
     cluster.forget()
     cluster.relay.mend()
     cluster.mark()
-    cluster.dark.append(Dark(began_at, clock.now()))
-    deeds(cluster, 10)
+    cluster.dark.append(LostHistory(began_at, clock.now()))
+    act_on_pods(cluster, 10)
     # Killed, with the history of the meantime deleted.
     began_at = clock.now()
     collector.kill()
-    deeds(cluster, 15)
+    act_on_pods(cluster, 15)
     cluster.forget()
     collector.start()
     cluster.mark()
-    cluster.dark.append(Dark(began_at, clock.now()))
-    wave(cluster, "fourth", 20)
-    deeds(cluster, 10)
+    cluster.dark.append(LostHistory(began_at, clock.now()))
+    create_pods(cluster, "fourth", 20)
+    act_on_pods(cluster, 10)
     cluster.mark()
 
 
-def calm(cluster: Cluster) -> None:
+def wait_until_idle(cluster: Cluster) -> None:
     """Wait until no pod starts, ends or is deleted, so that the moved clock does not affect one."""
 
     def moves(pod: dict[str, Any]) -> bool:
@@ -225,7 +225,7 @@ def calm(cluster: Cluster) -> None:
 
 def end_of_hour(cluster: Cluster) -> None:
     """Move the clock into the next hour; the journal closes the last hour and lists all objects."""
-    calm(cluster)
+    wait_until_idle(cluster)
     now = cluster.clock.now()
     left = hour_of(now) + timedelta(hours=1) - now
     cluster.clock.push(int(left.total_seconds()) + 5)
@@ -250,12 +250,12 @@ def landed(
     return attempt, decode_rows(attempt, landing)
 
 
-def matters(pod: PodHistory) -> bool:
+def requests_devices(pod: PodHistory) -> bool:
     containers = [*pod.last["spec"]["containers"], *pod.last["spec"].get("initContainers", [])]
     return any(c["resources"].get("requests") for c in containers)
 
 
-def effective(pod: PodHistory) -> int:
+def reserved_devices(pod: PodHistory) -> int:
     """The reservation of the scheduler: prep runs first, the sidecar runs beside main."""
     asked = {
         c["name"]: int(c["resources"].get("requests", {}).get(GPU, 0))
@@ -264,7 +264,7 @@ def effective(pod: PodHistory) -> int:
     return max(asked.get("prep", 0), asked["main"] + asked.get("proxy", 0))
 
 
-def life(pod: PodHistory) -> str:
+def describe_lifetime(pod: PodHistory) -> str:
     first, last = pod.revisions[0], pod.revisions[-1]
     gone = "gone" if pod.deleted else "there"
     return f"{pod.name}: {first.told_at:%H:%M:%S} … {last.told_at:%H:%M:%S}, {gone}"
@@ -274,7 +274,7 @@ def moment(value: datetime | None) -> str:
     return "" if value is None else format_instant(value)
 
 
-def told(rows: list[Row]) -> dict[str, Row]:
+def last_observations(rows: list[Row]) -> dict[str, Row]:
     """The last observation of each pod, and whether any observation says that it is gone."""
     known: dict[str, Row] = {}
     for row in sorted(rows, key=lambda r: r["journal_position"]):
@@ -283,18 +283,20 @@ def told(rows: list[Row]) -> dict[str, Row]:
     return known
 
 
-def gaps_of(rows: dict[str, list[Row]]) -> list[Dark]:
+def gaps_of(rows: dict[str, list[Row]]) -> list[LostHistory]:
     """The gaps in the journal, in whole seconds, with their last second included."""
     second = timedelta(seconds=1)
-    gaps = [Dark(r["gap_started_at"], r["gap_ended_at"] + second) for r in rows["journal_gaps"]]
+    gaps = [
+        LostHistory(r["gap_started_at"], r["gap_ended_at"] + second) for r in rows["journal_gaps"]
+    ]
     return sorted(gaps, key=lambda gap: gap.began_at)
 
 
-def in_a_gap(gaps: list[Dark], pod: PodHistory) -> bool:
+def in_a_gap(gaps: list[LostHistory], pod: PodHistory) -> bool:
     return any(gap.covers(revision.told_at) for gap in gaps for revision in pod.revisions)
 
 
-def came_and_went_in_one(gaps: list[Dark], pod: PodHistory) -> bool:
+def came_and_went_in_one(gaps: list[LostHistory], pod: PodHistory) -> bool:
     first, last = pod.revisions[0].told_at, pod.revisions[-1].told_at
     return pod.deleted and any(gap.covers(first) and gap.covers(last) for gap in gaps)
 
@@ -310,27 +312,27 @@ def test_the_journal_is_what_an_observer_with_the_full_history_saw(
 
     gaps = gaps_of(rows)
     check_gaps(cluster, gaps)
-    known = told(rows["pod_observations"])
+    known = last_observations(rows["pod_observations"])
     told_then = cluster.observer.until(attempt.window.ended_at)
-    seen = {uid: pod for uid, pod in told_then.items() if matters(pod)}
+    seen = {uid: pod for uid, pod in told_then.items() if requests_devices(pod)}
     assert len(seen) > 200
     unseen = {uid for uid, pod in seen.items() if came_and_went_in_one(gaps, pod)}
     assert unseen, "somebody must have come and gone in a gap"
     assert known.keys() <= seen.keys()
     missing = seen.keys() - known.keys() - unseen
-    assert [life(seen[uid]) for uid in missing] == [], gaps
+    assert [describe_lifetime(seen[uid]) for uid in missing] == [], gaps
     requests = {(r["pod_uid"], r["resource"]): r["device_count"] for r in rows["pod_requests"]}
     for uid, row in known.items():
         pod = seen[uid]
         assert (row["pod_name"], row["node_name"]) == (pod.name, pod.node)
-        assert requests[uid, GPU] == effective(pod)
+        assert requests[uid, GPU] == reserved_devices(pod)
         check_times(gaps, pod, row)
     check_contradictions(rows["contradictions"])
     # The watch began inside this hour.
     assert {hour.outcome for hour in attempt.hours} == {Outcome.DEGRADED}
 
 
-def check_times(gaps: list[Dark], pod: PodHistory, row: Row) -> None:
+def check_times(gaps: list[LostHistory], pod: PodHistory, row: Row) -> None:
     times = tuple(moment(row[name]) for name in ("bound_at", "started_at", "ended_at"))
     truth = (pod.bound_at, pod.started_at, pod.ended_at)
     what = f"{pod.name}: {times} is not {truth}"
@@ -348,7 +350,7 @@ def check_times(gaps: list[Dark], pod: PodHistory, row: Row) -> None:
         assert times[2] == truth[2], what
 
 
-def check_gaps(cluster: Cluster, gaps: list[Dark]) -> None:
+def check_gaps(cluster: Cluster, gaps: list[LostHistory]) -> None:
     """One gap for each interval without history: from the last recorded line to the next list.
 
     Events that were received but not written when a collector was killed are lost: those of one or

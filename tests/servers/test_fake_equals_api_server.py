@@ -22,7 +22,7 @@ from tests.servers import replay
 from tests.servers.both_api_servers import (
     Both,
     Document,
-    Listening,
+    WatchStream,
     bookmark,
     level,
     level_document,
@@ -119,10 +119,10 @@ def test_objects_of_devices_by_claim_are_the_same(both: Both, resource: str) -> 
     place = "namespaces/team-a/" if resource == "resourceclaims" else ""
     one = both.same(f"/apis/resource.k8s.io/v1/{place}{resource}/{name}")
     assert one["body"]["name"] == name
-    words = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-    real, fake = watch_both(both, path, allowWatchBookmarks="true", **words)
-    assert fake.heard(2) == real.heard(2)
-    assert [kind for kind, _ in real.words()] == ["ADDED", "BOOKMARK"]
+    options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    real, fake = watch_both(both, path, allowWatchBookmarks="true", **options)
+    assert fake.first_events(2) == real.first_events(2)
+    assert [kind for kind, _ in real.events()] == ["ADDED", "BOOKMARK"]
 
 
 def test_single_objects_and_missing_ones_are_the_same(both: Both) -> None:
@@ -195,8 +195,8 @@ def test_a_streaming_list_is_the_same(both: Both) -> None:
     for path in (PODS, "/api/v1/nodes"):
         count = len(both.same(path)["body"]["items"]) + 1
         real, fake = watch_both(both, path, allowWatchBookmarks="true", **params)
-        assert fake.heard(count) == real.heard(count)
-        kind, mark = real.words()[-1]
+        assert fake.first_events(count) == real.first_events(count)
+        kind, mark = real.events()[-1]
         assert kind == "BOOKMARK"
         assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
@@ -205,8 +205,8 @@ def test_a_watch_from_zero_begins_with_the_existing_objects(both: Both) -> None:
     for bookmarks in ("true", "false"):
         count = 11 + (bookmarks == "true")
         real, fake = watch_both(both, PODS, resourceVersion=0, allowWatchBookmarks=bookmarks)
-        assert fake.heard(count) == real.heard(count)
-        assert len(real.words()) == count
+        assert fake.first_events(count) == real.first_events(count)
+        assert len(real.events()) == count
 
 
 def test_a_streaming_list_from_the_future_is_an_error_inside_the_stream(both: Both) -> None:
@@ -214,8 +214,8 @@ def test_a_streaming_list_from_the_future_is_an_error_inside_the_stream(both: Bo
     real, fake = watch_both(
         both, PODS, resourceVersion=FUTURE, allowWatchBookmarks="true", **params
     )
-    assert fake.heard(1) == real.heard(1)
-    kind, status = real.words()[0]
+    assert fake.first_events(1) == real.first_events(1)
+    kind, status = real.events()[0]
     assert (kind, status["code"]) == ("ERROR", 504)
 
 
@@ -236,21 +236,21 @@ def test_all_changes_give_the_same_events(both: Both) -> None:
         e for e in both.history.changes if e.kind == "Pod" and MIDNIGHT < e.at <= both.told_until
     ]
     real, fake = everything
-    assert fake.heard(len(told)) == real.heard(len(told))
-    assert [kind for kind, _ in real.words()] == [change.verb for change in told]
+    assert fake.first_events(len(told)) == real.first_events(len(told))
+    assert [kind for kind, _ in real.events()] == [change.verb for change in told]
     _is_told_in_order(real)
     real, fake = chosen
-    assert fake.heard(2) == real.heard(2)
-    assert [kind for kind, _ in real.words()] == ["ADDED", "DELETED"]
+    assert fake.first_events(2) == real.first_events(2)
+    assert [kind for kind, _ in real.events()] == ["ADDED", "DELETED"]
     real, fake = inside
-    assert fake.heard(2) == real.heard(2)
-    assert {item["name"] for _, item in real.words()} == {"waits"}
+    assert fake.first_events(2) == real.first_events(2)
+    assert {item["name"] for _, item in real.events()} == {"waits"}
     for watch in (*everything, *chosen, *inside):
         watch.stop()
     _pages_are_of_the_first_ones_version(both, more)
 
 
-def _is_told_in_order(watch: Listening) -> None:
+def _is_told_in_order(watch: WatchStream) -> None:
     """Versions grow; a deletion has a version of its own."""
     numbers = [int(e["object"]["metadata"]["resourceVersion"]) for e in watch.lines]
     assert numbers == sorted(numbers)
@@ -314,7 +314,7 @@ def test_compacted_versions_give_the_same_errors(both: Both) -> None:
         assert fake == real
         assert (real["status"], real["body"]["reason"]) == (410, "Expired")
     watch = watch_both(both, PODS, resourceVersion=versions)
-    real_words, fake_words = (each.heard(1) for each in watch)
+    real_words, fake_words = (each.first_events(1) for each in watch)
     assert fake_words == real_words
     assert (real_words[0][0], real_words[0][1]["code"]) == ("ERROR", 410)
     wait_for(lambda: all(each.over.is_set() for each in watch))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patternfly import PACKAGE, PORTAL, VERSION, cut
+from tests.patternfly import PACKAGE, PORTAL, VERSION, select_rules
 from tests.servers.npm import npm_package
 
 pytestmark = pytest.mark.servers
@@ -25,7 +25,7 @@ WITH_LICENCE = "@patternfly/react-core"
 
 
 def test_the_style_sheet_is_a_part_of_the_npm_package(tmp_path: Path) -> None:
-    style_sheet = cut(npm_package(PACKAGE, VERSION, tmp_path))
+    style_sheet = select_rules(npm_package(PACKAGE, VERSION, tmp_path))
     path = STATIC / "patternfly.css"
     if os.environ.get("GPU_LEDGER_WRITE_GOLDEN"):
         path.write_text(style_sheet, encoding="utf-8")

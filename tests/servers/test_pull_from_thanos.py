@@ -117,7 +117,7 @@ def doubts(attempt: Attempt) -> list[str]:
     return found
 
 
-def lacks(asked: Asked, attempt: Attempt, truth: list[tuple[object, ...]]) -> int:
+def count_missing_runs(asked: Asked, attempt: Attempt, truth: list[tuple[object, ...]]) -> int:
     """The number of runs of the truth that an attempt lacks."""
     return len(set(truth) - set(asked.rows(attempt)))
 
@@ -178,19 +178,19 @@ def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way:
     with halves(fleet, by_series, tmp_path) as made:
         asked = Asked(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
-        assert (doubts(whole), lacks(asked, whole, truth)) == ([], 0)
+        assert (doubts(whole), count_missing_runs(asked, whole, truth)) == ([], 0)
 
         WAYS[way](made.stores[1])
         at_once = asked.pull()
         assert at_once.outcome in (Outcome.WARNED, Outcome.DEGRADED)
-        assert lacks(asked, at_once, truth) > len(truth) / 4
+        assert count_missing_runs(asked, at_once, truth) > len(truth) / 4
 
         wait_until_forgotten(made.url)
         silent = asked.pull()
         assert {answer.outcome for answer in silent.answers} == {Outcome.OK}
         assert silent.warning_count == 0
         assert silent.outcome is Outcome.DEGRADED
-        assert lacks(asked, silent, truth) > len(truth) / 4
+        assert count_missing_runs(asked, silent, truth) > len(truth) / 4
 
         # For a new landing every response seems complete, except for the pods.
         first = Asked(fleet, made.url, tmp_path / "first").pull()
@@ -202,7 +202,7 @@ def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way:
             made.stores[1].sidecar.go_on()
             wait_for(lambda: is_whole(made.url, 2), "the store's return")
             repaired = asked.pull()
-            assert (doubts(repaired), lacks(asked, repaired, truth)) == ([], 0)
+            assert (doubts(repaired), count_missing_runs(asked, repaired, truth)) == ([], 0)
 
 
 def due_again(attempt: Attempt) -> DueReason | None:

@@ -26,7 +26,7 @@ from domain.interval import Interval
 from ingestion.evidence.landing import Landing
 from ingestion.thanos.pull import pull_hours
 from tests.killed_journals import LINES
-from tests.killed_pulls import described, pull
+from tests.killed_pulls import describe_home, pull
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
 from warehouse.manifest import Outcome
 from warehouse.store import FolderStore, StoreUnusable
@@ -154,7 +154,7 @@ def test_a_full_disk_at_any_write_is_reported_and_repaired(tmp_path: Path) -> No
     while problem := refused_at(call, tmp_path / str(call)):
         assert "No space left on device" in problem.seen
         assert problem.exit_code == 3
-        assert described(tmp_path / str(call))["problems"] == []
+        assert describe_home(tmp_path / str(call))["problems"] == []
         assert pull(tmp_path / str(call)).outcome is Outcome.OK
         call += 1
     assert call > 20
@@ -183,7 +183,7 @@ def test_a_disk_with_a_limit_on_file_sizes_loses_no_hour(tmp_path: Path) -> None
         )
         assert run.returncode == 3, run.stderr
         assert "could not write" in run.stdout
-        assert described(home)["problems"] == []
+        assert describe_home(home)["problems"] == []
         assert pull(home).outcome is Outcome.OK
 
 
