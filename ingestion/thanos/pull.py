@@ -191,6 +191,7 @@ def _ask(runner: QueryRunner, window: Interval, hours: Sequence[datetime], now: 
                 found.count(hours, runner.source.sampling.sample_interval_seconds)
             telemetry.take(part)
             runner.memory.refuses_unions = telemetry.is_not_understood
+        del part  # its body is freed before the next one comes
     if not telemetry.parts:
         found.count(hours, runner.source.sampling.sample_interval_seconds)
     found.answers = [part.answer for part in found.parts]
@@ -264,6 +265,7 @@ def _asked_one_by_one(runner: QueryRunner, window: Interval, found: _Found) -> _
     telemetry = _Telemetry(runner, window)
     for part in runner.answered(_functions(runner, [[entry] for entry in entries], window)):
         telemetry.take(part)
+        del part
     return telemetry
 
 

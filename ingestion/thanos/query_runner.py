@@ -112,11 +112,10 @@ class QueryRunner:
         the next one is sent.
         """
         for one in wanted:
-            fetched = self._fetched(one)
             if isinstance(one, RawQuery):
-                yield from self._understood(one, fetched)
+                yield from self._understood(one, self._fetched(one))
             else:
-                yield from self._taken(one, fetched)
+                yield from self._taken(one, self._fetched(one))
 
     def selector(self, ask: MetricQuery, matcher: str = "") -> str:
         """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""

@@ -13,7 +13,7 @@ are offsets into the hour, equal for all series of a scrape and all hours withou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -52,13 +52,13 @@ def write_runs(
     series = ordered_series([*parts, telemetry])
     first_key = attempt.sequence * KEYS_PER_FILE
     keys = {one.series_id: first_key + place for place, one in enumerate(series)}
-    tables = {
-        "runs": _runs_table(attempt, parts, series, keys),
-        "series": _series_table(attempt, series, first_key, pod_labels),
-        "telemetry": _telemetry_table(attempt, telemetry, keys),
+    tables: dict[str, Callable[[], pa.Table]] = {  # one in memory at a time
+        "runs": lambda: _runs_table(attempt, parts, series, keys),
+        "series": lambda: _series_table(attempt, series, first_key, pod_labels),
+        "telemetry": lambda: _telemetry_table(attempt, telemetry, keys),
     }
     hashes = {
-        kind: write_parquet(folder.loose(attempt.attempt_id, kind), table)
+        kind: write_parquet(folder.loose(attempt.attempt_id, kind), table())
         for kind, table in tables.items()
     }
     write_note(folder, attempt.attempt_id, Note((attempt.attempt_id,), hashes))
@@ -140,8 +140,8 @@ def _series_table(
             "pod": pa.array([one.pod for one in series], pa.string()),
             "labels": pa.MapArray.from_arrays(
                 offsets,
-                pa.array(list(chain.from_iterable(names for names, _ in labels)), pa.string()),
-                pa.array(list(chain.from_iterable(texts for _, texts in labels)), pa.string()),
+                _dictionary(chain.from_iterable(names for names, _ in labels)),
+                _dictionary(chain.from_iterable(texts for _, texts in labels)),
             ),
         }
     )
@@ -170,7 +170,7 @@ def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: _Keys) -> pa.Tab
         rows.series_index
     ]
     order = np.lexsort((rows.hour_ms, key))
-    metrics = pa.array([one.metric for one in rows.series], pa.string())
+    metrics = _dictionary(one.metric for one in rows.series)
     readings = readings_of(rows)
     return pa.table(
         {
@@ -179,7 +179,9 @@ def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: _Keys) -> pa.Tab
             "hour_started_at": _milliseconds(rows.hour_ms[order]),
             "metric": metrics.take(pa.array(rows.series_index[order])),
             "series_key": pa.array(key[order]),
-            "reading": pa.array([readings.reading[row] for row in order.tolist()], pa.string()),
+            "reading": pa.DictionaryArray.from_arrays(
+                readings.name_index[order], pa.array(readings.names, pa.string())
+            ),
             "sample_count": pa.array(rows.sample_count[order]),
             "average_value": _numbers_or_null(readings.average_value[order]),
             "maximum_value": _numbers_or_null(readings.maximum_value[order]),
@@ -199,5 +201,8 @@ def _constant(word: str, row_count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(np.zeros(row_count, np.int32), pa.array([word]))
 
 
-def _dictionary(words: Sequence[str]) -> pa.Array:
-    return pa.array(words, pa.string()).dictionary_encode()
+def _dictionary(words: Iterable[str]) -> pa.Array:
+    """Each distinct word once; the labels of a hundred thousand series are few words."""
+    place_of: dict[str, int] = {}
+    places = np.fromiter((place_of.setdefault(word, len(place_of)) for word in words), np.int32)
+    return pa.DictionaryArray.from_arrays(places, pa.array(list(place_of), pa.string()))

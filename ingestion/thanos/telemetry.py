@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ COUNT_LIMIT = 2**31 - 1
 _ENTRIES = {entry.metric: entry for entry in TELEMETRY_ENTRIES}
 
 KnownSeries = dict[tuple[str, bytes], Series]
-"""By the metric that was asked and the labels as they came."""
+"""By metric and labels as they came, without the label of the metric: metrics share these."""
 
 _MARK = f'"{METRIC_LABEL}":"'.encode()
 
@@ -94,7 +95,8 @@ class Readings:
     A row without a reading ("") measures nothing that facts know, and keeps its value as it came.
     """
 
-    reading: list[str]
+    names: list[str]
+    name_index: NDArray[np.int32]  # of each row, into `names`
     average_value: NDArray[np.float64]
     maximum_value: NDArray[np.float64]
 
@@ -102,13 +104,15 @@ class Readings:
 def readings_of(rows: DeviceHours) -> Readings:
     """The rows under the catalogue's names and units."""
     known = [_reading_of(series) for series in rows.series]
+    names = ["", *sorted({name for name, _, _ in known} - {""})]
+    index = np.array([names.index(name) for name, _, _ in known], np.int32)[rows.series_index]
     divisors = np.array([divisor for _, divisor, _ in known], np.float64)[rows.series_index]
-    limits = np.array([limit for _, _, limit in known], np.float64)[rows.series_index]
     average, maximum = rows.average_value / divisors, rows.maximum_value / divisors
+    limits = np.array([limit for _, _, limit in known], np.float64)[rows.series_index]
     refused = (average < 0) | (maximum > limits)
-    names = [known[place][0] for place in rows.series_index.tolist()]
     return Readings(
-        ["" if no else name for name, no in zip(names, refused.tolist(), strict=True)],
+        names,
+        np.where(refused, np.int32(0), index),
         np.where(refused, rows.average_value, average),
         np.where(refused, rows.maximum_value, maximum),
     )
@@ -203,19 +207,21 @@ class DeviceReading:
         self._series: list[Series] = []  # of each replica
         self._started_ms = int(window.started_at.timestamp()) * 1000
         self._hour_count = window.seconds // 3600
-        self._read: list[_Read] = []
+        self._cells = _Cells.of(0, self._hour_count)
 
     def add(self, answer: FunctionResponse) -> None:
         """Raises MalformedSeries; earlier responses stay."""
         numbers = []
         for raw in answer.series:
-            name = (answer.metric, bytes(raw.metric))
+            labels = bytes(raw.metric)
+            name = self._learned.name(answer.metric, labels)
             number = self._replicas.get(name)
             if number is None:
-                self._series.append(self._learned.series(name))
+                self._series.append(self._learned.series(name, labels))
                 number = self._replicas[name] = len(self._replicas)
             numbers.append(number)
         replica = np.array(numbers, np.int64)
+        self._cells = self._cells.with_room_for(len(self._replicas))
         for first in range(0, len(answer.series), SERIES_AT_ONCE):
             some = answer.series[first : first + SERIES_AT_ONCE]
             samples = decode_texts([raw.values for raw in some])
@@ -228,7 +234,8 @@ class DeviceReading:
             inside = (places >= 0) & (places < self._hour_count)
             of_replica = replica[samples.owner[inside] + first]
             values = readings[samples.value[inside]]
-            self._read.append(_Read(answer.function, of_replica, places[inside], values))
+            self._cells.is_there[of_replica, places[inside]] = True
+            self._cells.by_function[answer.function][of_replica, places[inside]] = values
 
     def rows(self) -> DeviceHours:
         """The rows of all responses together."""
@@ -236,26 +243,12 @@ class DeviceReading:
         for _, replica in sorted(self._replicas.items(), key=lambda item: item[0][1]):
             by_series.setdefault(self._series[replica].series_id, []).append(replica)
         groups = [of for _, of in sorted(by_series.items())]
-        series = [self._series[of[0]] for of in groups]
-        return _united(self._cells(), series, groups, self._started_ms)
-
-    def _cells(self) -> _Cells:
-        shape = (len(self._replicas), self._hour_count)
-        cells = _Cells(np.zeros(shape, bool), {name: np.full(shape, np.nan) for name in FUNCTIONS})
-        for read in self._read:
-            cells.is_there[read.replica, read.place] = True
-            cells.by_function[read.function][read.replica, read.place] = read.value
-        return cells
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Values of one function: of which replica, in which hour of the window."""
-
-    function: str
-    replica: NDArray[np.int64]
-    place: NDArray[np.int64]
-    value: NDArray[np.float64]
+        pieces = [
+            _united(self._cells, groups[first : first + SERIES_AT_ONCE], first, self._started_ms)
+            for first in range(0, len(groups), SERIES_AT_ONCE)
+        ] or [_united(self._cells, [], 0, self._started_ms)]
+        columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+        return DeviceHours([self._series[of[0]] for of in groups], *columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +258,33 @@ class _Cells:
     is_there: NDArray[np.bool_]
     by_function: dict[str, NDArray[np.float64]]
 
+    @classmethod
+    def of(cls, replica_count: int, hour_count: int) -> _Cells:
+        shape = (replica_count, hour_count)
+        return cls(np.zeros(shape, bool), {name: np.full(shape, np.nan) for name in FUNCTIONS})
+
+    def with_room_for(self, replica_count: int) -> _Cells:
+        """The same cells, and empty ones for replicas that came since."""
+        here, hour_count = self.is_there.shape
+        if replica_count <= here:
+            return self
+        more = _Cells.of(replica_count - here, hour_count)
+        return _Cells(
+            np.concatenate([self.is_there, more.is_there]),
+            {
+                name: np.concatenate([values, more.by_function[name]])
+                for name, values in self.by_function.items()
+            },
+        )
+
 
 def _united(
-    cells: _Cells, series: list[Series], groups: Sequence[Sequence[int]], started_ms: int
-) -> DeviceHours:
-    """The hours of every series: first replicas of all of them, then second ones, and so on.
+    cells: _Cells, groups: Sequence[Sequence[int]], first: int, started_ms: int
+) -> tuple[NDArray[Any], ...]:
+    """The hours of some series: first replicas of all of them, then second ones, and so on.
 
-    Of replicas with the same count the one whose labels come last counts.
+    Of replicas with the same count the one whose labels come last counts. The columns are those of
+    DeviceHours; `first` is the place of the first of these series.
     """
     shape = (len(groups), cells.is_there.shape[1])
     count, average, maximum = np.full(shape, -1.0), np.full(shape, np.nan), np.full(shape, np.nan)
@@ -286,9 +299,8 @@ def _united(
         its_maximum = _finite(found["max_over_time"])
         maximum[rows] = np.fmax(maximum[rows], its_maximum)
     at, places = np.nonzero(count >= 0)
-    return DeviceHours(
-        series,
-        at,
+    return (
+        at + first,
         started_ms + places * HOUR_MS,
         count[at, places].astype(np.int32),
         _finite(average[at, places]),
@@ -301,18 +313,23 @@ def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Learned:
-    """Series by the metric that was asked and the labels that came; labels are read once."""
+    """Series by their metric and the labels that came; labels are read once."""
 
     def __init__(self, known: KnownSeries, dropped: frozenset[str]) -> None:
         self._known = known
         self._dropped = dropped
+        self._texts: dict[bytes, bytes] = {}
         self._label_sets: dict[bytes, LabelSet] = {}
         self._shared: dict[Names, Names] = {}
 
-    def series(self, name: tuple[str, bytes]) -> Series:
+    def name(self, metric: str, raw: bytes) -> tuple[str, bytes]:
+        """The metric, asked for by itself or named in a union, and the other labels, kept once."""
+        told, rest = (metric, raw) if metric else _named_within(raw)
+        return told, self._texts.setdefault(rest, rest)
+
+    def series(self, name: tuple[str, bytes], raw: bytes) -> Series:
         if name not in self._known:
-            metric, raw = name
-            told, rest = (metric, raw) if metric else _named_within(raw)
+            told, rest = name
             if rest not in self._label_sets:
                 self._label_sets[rest] = self._label_set(raw)
             self._known[name] = self._label_sets[rest].named(told)

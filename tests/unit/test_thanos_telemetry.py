@@ -235,7 +235,7 @@ def test_a_reading_has_one_name_and_unit_for_every_exporter(
     [one] = rows
     readings = readings_of(rows)
     assert one.series.metric == metric
-    assert (readings.reading[0], float(readings.average_value[0])) == expected
+    assert (readings.names[readings.name_index[0]], float(readings.average_value[0])) == expected
     assert float(readings.maximum_value[0]) == expected[1]
 
 
