@@ -31,6 +31,37 @@ SLICE, SLICES = "nvidia.com/mig-3g.20gb", 16  # two on each card
 MIG_EVERY = 7
 POD_SECONDS = 5.6 * 3600
 TENANTS = 97
+TELEMETRY = {
+    f"DCGM_FI_{name}": reading
+    for name, reading in (
+        ("DEV_SM_CLOCK", ""),
+        ("DEV_MEM_CLOCK", ""),
+        ("DEV_MEMORY_TEMP", ""),
+        ("DEV_GPU_TEMP", "temperature"),
+        ("DEV_POWER_USAGE", "power"),
+        ("DEV_TOTAL_ENERGY_CONSUMPTION", ""),
+        ("DEV_PCIE_REPLAY_COUNTER", ""),
+        ("DEV_GPU_UTIL", "card_use"),
+        ("DEV_MEM_COPY_UTIL", "memory_traffic"),
+        ("DEV_ENC_UTIL", ""),
+        ("DEV_DEC_UTIL", ""),
+        ("DEV_XID_ERRORS", ""),
+        ("DEV_FB_FREE", ""),
+        ("DEV_FB_USED", "memory_used"),
+        ("DEV_FB_RESERVED", ""),
+        ("DEV_UNCORRECTABLE_REMAPPED_ROWS", ""),
+        ("DEV_CORRECTABLE_REMAPPED_ROWS", ""),
+        ("DEV_ROW_REMAP_FAILURE", ""),
+        ("DEV_NVLINK_BANDWIDTH_TOTAL", ""),
+        ("DEV_VGPU_LICENSE_STATUS", ""),
+        ("PROF_GR_ENGINE_ACTIVE", "use"),
+        ("PROF_PIPE_TENSOR_ACTIVE", "tensor_active"),
+        ("PROF_DRAM_ACTIVE", "dram_active"),
+        ("PROF_PCIE_TX_BYTES", ""),
+        ("PROF_PCIE_RX_BYTES", ""),
+    )
+}
+"""The metrics that dcgm-exporter exports by default, with the catalogue's reading of each."""
 CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
 
 
@@ -46,6 +77,8 @@ class Month:
     mig_every: int = MIG_EVERY
     """One node of this many has MIG instances; with 0 none has."""
     tenants: int = TENANTS
+    telemetry: bool = False
+    """Whether every whole card has the metrics of `TELEMETRY`."""
 
     @property
     def gpus(self) -> int:
@@ -155,6 +188,7 @@ def create_lives(connection: duckdb.DuckDBPyConnection, month: Month) -> None:
             format('team-{{}}', slot_number % {month.tenants}) as namespace,
             format('workload-{{}}', slot_number % 300) as workload,
             format('gpu-{{}}', node) as node,
+            slot_number,
             resource,
             cast(greatest(started, {START}) as bigint) as started,
             cast(started + seconds as bigint) as ended
@@ -246,6 +280,31 @@ def _samples(month: Month, attempt_ids: Sequence[str]) -> Mapping[str, str]:
         (first_at - moment) * 1000 as first_offset_ms, (last_at - moment) * 1000 as last_offset_ms,
         (last_at - first_at) // {step} + 1 as sample_count, said as sample_value
     """
+    metrics = ", ".join(f"('{name}', '{reading}', {place})"
+                        for place, (name, reading) in enumerate(TELEMETRY.items()))  # fmt: skip
+    devices = f"""
+        select
+            moment, pod, lives.*, each_metric.*, (slot_number - 1) % {CARDS} as card,
+            hash(pod, moment, place) % 100 / 100 as reading_value
+        from lives, {_hours(month)}, (values {metrics}) as each_metric (metric, reading, place)
+        where started < moment + 3600 and moment < ended and resource = '{WHOLE}'
+    """
+    device_key = f"{day} + {3 << 30} + pod * {len(TELEMETRY)} + place"
+    device_series = f"""
+        select distinct {shared}, {device_key} as series_key, metric, null as uid,
+            'nvidia-dcgm-exporter-' || node as pod,
+            map {{'Hostname': node, 'UUID': format('GPU-{{}}-{{}}', node, card),
+                'gpu': cast(card as varchar), 'modelName': 'NVIDIA A100-SXM4-40GB',
+                'exported_namespace': namespace, 'exported_pod': name,
+                'exported_container': 'main', 'namespace': 'nvidia-gpu-operator'}} as labels
+        from ({devices})
+    """
+    device_hours = f"""
+        select {shared}, to_timestamp(moment) as hour_started_at, metric,
+            {device_key} as series_key, reading, 3600 // {step} as sample_count,
+            reading_value as average_value, reading_value as maximum_value
+        from ({devices})
+    """
     return {
         "thanos_runs": f"""
             select {shared}, {pod_key} as series_key, {run} from ({pods}) where first_at <= last_at
@@ -267,7 +326,9 @@ def _samples(month: Month, attempt_ids: Sequence[str]) -> Mapping[str, str]:
                     else map {{'job': 'kubelet', 'instance': format('gpu-{{}}', node)}} end
                     as labels
             from ({nodes})
+            {f"union all {device_series}" if month.telemetry else ""}
         """,
+        **({"thanos_telemetry": device_hours} if month.telemetry else {}),
     }
 
 

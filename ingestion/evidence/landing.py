@@ -128,9 +128,7 @@ class PackedBody:
 def packed(body: bytes) -> PackedBody:
     """Hash and compress a body."""
     compressed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(body)
-    stored = bytes(
-        memoryview(compressed)
-    )  # the library's object keeps as much room as `body` needs
+    stored = bytes(memoryview(compressed))  # the other object keeps as much room as `body` needs
     return PackedBody(LandedBody(sha256_bytes(body), len(body), len(stored)), stored)
 
 
