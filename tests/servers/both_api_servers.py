@@ -135,14 +135,25 @@ def names_of(answer: Document) -> list[str]:
 
 
 class WatchStream:
-    """One watch of one server, read in a thread."""
+    """One watch of one server, read in a thread.
 
-    def __init__(self, client: httpx.Client, path: str, params: Document) -> None:
+    A real server closes a watch whose client is slow. Such a watch is opened again.
+    """
+
+    def __init__(
+        self, client: httpx.Client, path: str, params: Document, *, reopens: bool = False
+    ) -> None:
         self.lines: list[Document] = []
         self.over = threading.Event()
         self._client, self._path = client, path
         self._params: Document = {"watch": "1", "timeoutSeconds": 7200} | params
         self._stop = threading.Event()
+        self._reopens = reopens
+        self._start()
+
+    def _start(self) -> None:
+        self.lines.clear()
+        self.over.clear()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -161,8 +172,17 @@ class WatchStream:
 
     def first_events(self, count: int) -> list[Any]:
         """The first events except plain bookmarks, levelled, once there are `count` of them."""
-        wait_for(lambda: len(self.events()) >= count or self.over.is_set())
+        wait_for(lambda: self._has_events(count))
         return self.events()
+
+    def _has_events(self, count: int) -> bool:
+        if len(self.events()) >= count:
+            return True
+        is_closed = self.over.is_set()
+        if is_closed and self._reopens and not any(e["type"] == "ERROR" for e in self.lines):
+            self._start()
+            return False
+        return is_closed
 
     def events(self) -> list[Any]:
         return [_level_event(e) for e in list(self.lines) if not _is_plain_bookmark(e)]
@@ -196,7 +216,7 @@ def bookmark(event: Document) -> Document:
 def watch_both(both: Both, path: str, **params: Any) -> tuple[WatchStream, WatchStream]:
     """Both watches; a parameter that differs between the servers is given as (real, fake)."""
     return (
-        WatchStream(both.real, path, {k: of_side(v, 0) for k, v in params.items()}),
+        WatchStream(both.real, path, {k: of_side(v, 0) for k, v in params.items()}, reopens=True),
         WatchStream(both.fake, path, {k: of_side(v, 1) for k, v in params.items()}),
     )
 

@@ -166,7 +166,10 @@ class Halves:
 
 
 @contextmanager
-def halves(fleet: Fleet, share: Callable[[int], Share], folder: Path) -> Iterator[Halves]:
+def halves(
+    fleet: Fleet, share: Callable[[int], Share], folder: Path, *, steady: Sequence[int]
+) -> Iterator[Halves]:
+    """Two stores and a querier; the steady stores stay for the whole test."""
     every = series_of(fleet)
     with ExitStack() as stack:
         made = tuple(
@@ -179,6 +182,7 @@ def halves(fleet: Fleet, share: Callable[[int], Share], folder: Path) -> Iterato
                 folder,
                 replica_label=REPLICA,
                 forgets_after=FORGETS_AFTER,
+                steady=[made[n].endpoint for n in steady],
             )
         )
         wait_for(lambda: is_whole(url, 2), "two stores")

@@ -40,7 +40,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     options = ApiOptions(left_open=True, replica_labels=(REPLICA,))
     fake = Client(make_app(source, source.clock, options))
     with (
-        halves(fleet, by_replica, tmp_path_factory.mktemp("thanos")) as made,
+        halves(fleet, by_replica, tmp_path_factory.mktemp("thanos"), steady=[0, 1]) as made,
         httpx.Client(base_url=made.url, timeout=60, trust_env=False) as real,
     ):
         yield real, fake

@@ -148,7 +148,7 @@ def wait_until_forgotten(url: str, left: int = 1) -> None:
 def test_replicas_with_different_lost_scrapes_are_complete_together(
     replicated: Fleet, tmp_path: Path
 ) -> None:
-    with halves(replicated, by_replica, tmp_path) as made:
+    with halves(replicated, by_replica, tmp_path, steady=[1]) as made:
         asked = Asked(replicated, made.url, tmp_path)
         whole = asked.pull()
         assert doubts(whole) == []
@@ -175,7 +175,7 @@ WAYS: dict[str, Callable[[Store], None]] = {
 def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way: str) -> None:
     """The series of a pod's metrics are in both stores, so the rest contradicts itself."""
     truth = true_rows(fleet, tmp_path)
-    with halves(fleet, by_series, tmp_path) as made:
+    with halves(fleet, by_series, tmp_path, steady=[0]) as made:
         asked = Asked(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
         assert (doubts(whole), count_missing_runs(asked, whole, truth)) == ([], 0)
@@ -213,7 +213,7 @@ def due_again(attempt: Attempt) -> DueReason | None:
 
 def test_a_store_with_all_of_one_tenant_goes(fleet: Fleet, tmp_path: Path) -> None:
     """The rest contains no contradiction; only earlier pulls show that half is missing."""
-    with halves(fleet, by_tenant, tmp_path) as made:
+    with halves(fleet, by_tenant, tmp_path, steady=[0]) as made:
         asked = Asked(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
         assert (doubts(whole), pods_of(whole)) == ([], PODS)

@@ -11,7 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +92,15 @@ def querier(
     *more: str,
     replica_label: str,
     forgets_after: str = "5m",
+    steady: Container[str] = (),
 ) -> Iterator[str]:
-    """A querier over these stores; its URL."""
+    """A querier over these stores; its URL.
+
+    It keeps a steady store even if the store answers a health check too late, as under load.
+    """
     options = [*more]
-    options += [f"--endpoint={endpoint}" for endpoint in endpoints]
+    for endpoint in endpoints:
+        options.append(f"--endpoint{'-strict' * (endpoint in steady)}={endpoint}")
     options += [
         f"--query.replica-label={replica_label}",
         f"--store.unhealthy-timeout={forgets_after}",
