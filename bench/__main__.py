@@ -45,6 +45,7 @@ GOALS = {
     "collector": "An hour's complete list of 10,000 pods, against parsing its JSON",
     "simulated fleet": "Playing a large fleet through, against its own floor",
     "idle pruner": "A pass over 10,000 GPU pods, against its bare queries",
+    "portal": "The page of a tenant over a month of 10,000 GPUs, against its bare queries",
     "amd exporter": "What the AMD exporter costs on a node, with its tools",
 }
 BENCHES = {
@@ -62,6 +63,7 @@ BENCHES = {
     "bench_fake_fleet": ("simulated fleet",),
     "bench_amd_exporter": ("amd exporter",),
     "bench_idle_pruner": ("idle pruner",),
+    "bench_portal": ("portal",),
 }
 # A benchmark that takes longer is stopped; its goal counts as not measured.
 BENCH_SECONDS_LIMIT = 1200

@@ -1,4 +1,4 @@
-"""What one tenant used and what it costs, as typed rows that pages and the API share.
+"""Use and cost of one tenant, as typed rows that pages and the API share.
 
 Put here: the rows of a tenant, read from its snapshot through the reports of the command line.
 Not here: which tenant a caller may see (`portal.callers`), HTML, or the counting itself (`dbt/`).
@@ -10,6 +10,7 @@ cents is rounded as on an invoice: the tenant's exact sum once, then its rows to
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -35,6 +36,7 @@ from warehouse.reports.usage import usage as read_usage
 
 ESTIMATED = "estimated"
 FORECASTS = ("forecast_nanos", "forecast_low_nanos", "forecast_high_nanos")
+DAY_AND_CLASS = "day,class"
 CLOSED = "the month is closed: what was counted"
 
 
@@ -53,7 +55,7 @@ class Summary(msgspec.Struct, kw_only=True):
     tenant: str
     billing_period: str
     amounts: str  # estimated until the month is closed, then final
-    counted_until: datetime  # the end of the last hour that was counted: what "now" means here
+    counted_until: datetime  # the end of the last hour that was counted: "now" of this page
     data_complete_to: datetime
     currency: str  # empty without prices; then every amount is empty, too
     cost: str  # settled + in flight + outage credits
@@ -78,7 +80,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 class UsageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Use by whatever it was grouped; only the columns of the grouping are there."""
+    """Use by a grouping; only the columns of the grouping are there."""
 
     cluster_name: str | UnsetType = UNSET
     workload_kind: str | UnsetType = UNSET
@@ -331,12 +333,17 @@ class Consumption:
         [period] = [one for one in periods(self.facts) if one.billing_period == self.period.name]
         return period
 
+    @cached_property
+    def _by_day_and_class(self) -> list[Usage]:
+        """Read once for the sums, the days and the classes of a page."""
+        return read_usage(self.facts, self.period.interval, DAY_AND_CLASS, tenant=self.tenant)
+
     def summary(self) -> Summary:
         about = self.about
-        used = read_usage(self.facts, self.period.interval, "tenant", tenant=self.tenant)
+        used = self._by_day_and_class
         forecasts = self.facts.rows(_FORECAST, self._parameters)
         credits = outage_credits(self.facts, self.period.name, self.tenant)
-        currency = next((row.currency for row in used if row.currency), "")
+        currency = min((row.currency for row in used if row.currency), default="")
         forecast = next((row for row in forecasts if row["currency"] == currency), None)
         [use] = self.facts.rows(_USE, self._parameters)
         [in_flight] = self.facts.rows(_IN_FLIGHT, self._parameters)
@@ -380,7 +387,10 @@ class Consumption:
 
     def usage(self, by: str, window: Interval | None = None) -> list[UsageRow]:
         """Use of the month, or of a window; raises UnknownGrouping, NoFactsYet."""
-        found = read_usage(self.facts, window or self.period.interval, by, tenant=self.tenant)
+        if window is None and by == DAY_AND_CLASS:
+            found = self._by_day_and_class
+        else:
+            found = read_usage(self.facts, window or self.period.interval, by, tenant=self.tenant)
         return [
             UsageRow(
                 **_about(row),
@@ -396,13 +406,20 @@ class Consumption:
 
     def days(self) -> list[DayRow]:
         """The days of the month that have any use."""
-        found = read_usage(self.facts, self.period.interval, "day", tenant=self.tenant)
+        of_days: dict[tuple[str, str], Usage] = {}
+        for row in self._by_day_and_class:
+            key = (str(dict(row.about)["usage_day"]), row.currency)
+            before = of_days[key].cost_nanos if key in of_days else 0
+            of_days[key] = replace(row, cost_nanos=before + row.cost_nanos)
+        found = [of_days[key] for key in sorted(of_days)]
         rows, total = [], 0
-        for row, nanos in zip(found, rounded_costs(found), strict=True):
+        for (usage_day, _), row, nanos in zip(
+            sorted(of_days), found, rounded_costs(found), strict=True
+        ):
             total += nanos
             rows.append(
                 DayRow(
-                    usage_day=str(dict(row.about)["usage_day"]),
+                    usage_day=usage_day,
                     rounded_cost=amount_text(nanos, row.currency),
                     cumulative_cost=amount_text(total, row.currency),
                     currency=row.currency,
@@ -540,7 +557,7 @@ def hours_text(seconds: int | Fraction) -> str:
 
 
 def _about(row: Usage) -> dict[str, Any]:
-    """What a row of usage is about, under the names of the grouping."""
+    """The columns of the grouping of a row of usage."""
     return dict(row.about)
 
 

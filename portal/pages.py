@@ -1,6 +1,6 @@
 """The HTML pages and chart images, from the same rows as the API.
 
-Put here: what each page has, and how values are written on it.
+Put here: the content of each page, and the format of values on it.
 Not here: the rows (`portal.consumption`, `portal.fleet`), or the look (`templates/`, `static/`).
 """
 
@@ -25,7 +25,7 @@ from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval, hour_of
 from portal import charts, consumption, fleet
 from portal.budgets import budget_steps
-from portal.consumption import Consumption
+from portal.consumption import DAY_AND_CLASS, Consumption
 from portal.refusals import PageNotFound, not_one_of
 from portal.visits import Parameters, Shown, Visit
 from warehouse.reports.inventory import SECOND
@@ -64,7 +64,7 @@ def tenant_page(visit: Visit) -> Response:
             workloads=month.workloads(),
             first=FIRST_SHOWN,
             shown=LONG_SHOWN,
-            class_days=month.usage("day,class"),
+            class_days=month.usage(DAY_AND_CLASS),
             labels=labels,
             label=label,
             by_label=month.usage(f"{LABEL}{label}") if label else [],
@@ -134,7 +134,7 @@ def hours_chart(visit: Visit) -> Response:
     given = visit.parameters("period", "size")
     with visit.facts_of_tenant() as facts:
         period = given.period(facts)
-        rows = Consumption(facts, visit.tenant, period).usage("day,class")
+        rows = Consumption(facts, visit.tenant, period).usage(DAY_AND_CLASS)
     series: defaultdict[str, dict[int, Decimal]] = defaultdict(dict)
     for row in rows:
         day = int(str(row.usage_day)[8:])
@@ -447,7 +447,7 @@ def page(visit: Visit, template: str, **values: Any) -> Response:
 
 
 def plain_page(template: str, status: int = 200, **values: Any) -> Response:
-    """A page for nobody in particular: the login form and errors."""
+    """A page without a caller: the login form and errors."""
     text = (
         _templates()
         .get_template(template)

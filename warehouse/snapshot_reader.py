@@ -28,6 +28,9 @@ PROVIDER = ""
 STATEMENT_SECONDS = 10.0
 """The longest page of a month of 10,000 GPUs takes a tenth of it."""
 
+READERS_LIMIT = 8
+"""Requests that read at a time. Others wait: many at once would exceed the time of each."""
+
 MEMORY_LIMIT = "256MB"
 OPEN_LIMIT = 16
 """Files that stay open for the next request; opening one takes 40 ms, and it holds about 10 MB."""
@@ -97,6 +100,7 @@ class Snapshots:
         self._statement_seconds = statement_seconds
         self._opened: OrderedDict[str, _Opened] = OrderedDict()
         self._lock = threading.Lock()
+        self._readers = threading.BoundedSemaphore(READERS_LIMIT)
 
     def tenants(self) -> list[str]:
         """Every tenant that has a snapshot; raises SnapshotMissing without an index."""
@@ -118,17 +122,18 @@ class Snapshots:
         if not name:
             raise SnapshotMissing(self.folder / INDEX, "it names no snapshot of this tenant")
         facts = self._facts(name)
-        cursor = facts.connection.cursor()
-        timer = threading.Timer(self._statement_seconds, cursor.interrupt)
-        timer.start()
-        try:
-            left_out = () if clusters is None else _restrict(cursor, clusters)
-            yield replace(facts, connection=cursor, left_out=left_out)
-        except duckdb.InterruptException:
-            raise StatementTooLong(self._statement_seconds) from None
-        finally:
-            timer.cancel()
-            cursor.close()
+        with self._readers:
+            cursor = facts.connection.cursor()
+            timer = threading.Timer(self._statement_seconds, cursor.interrupt)
+            timer.start()
+            try:
+                left_out = () if clusters is None else _restrict(cursor, clusters)
+                yield replace(facts, connection=cursor, left_out=left_out)
+            except duckdb.InterruptException:
+                raise StatementTooLong(self._statement_seconds) from None
+            finally:
+                timer.cancel()
+                cursor.close()
 
     def close(self) -> None:
         with self._lock:
