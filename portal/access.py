@@ -116,7 +116,7 @@ def refusal_of_foreign(scope: Scope, hosts: Hosts, *, links: bool = False) -> Re
 
 
 class Access:
-    """An ASGI application that passes on what may reach `application`, and refuses the rest.
+    """An ASGI application that passes allowed requests on to `application`, and refuses others.
 
     A POST is passed on only to one of the paths `posts`, and only as JSON, which no form can send;
     a GET of such a path only without a query string. Other methods that write never are.

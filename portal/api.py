@@ -46,7 +46,7 @@ class Page(msgspec.Struct, kw_only=True):
 
 
 class Error(msgspec.Struct, kw_only=True):
-    """Why a request has no rows; each code has a page in the documentation."""
+    """The reason why a request has no rows; each code has a page in the documentation."""
 
     code: str
     error: str
@@ -145,7 +145,7 @@ TABLES: tuple[Table, ...] = (
         TENANT,
         returned.ReturnedRow,
         lambda facts, visit, given: returned.returned(facts, visit.settings.clock.now()),
-        "Stops of idle workloads by the idle pruner, and what each saved.",
+        "Stops of idle workloads by the idle pruner, and the savings of each.",
         (),
     ),
     Table(
@@ -153,7 +153,7 @@ TABLES: tuple[Table, ...] = (
         FLEET,
         returned.ReturnedRow,
         lambda facts, visit, given: returned.returned(facts, visit.settings.clock.now()),
-        "Stops of idle workloads of all tenants, and what each saved.",
+        "Stops of idle workloads of all tenants, and the savings of each.",
         (),
     ),
     Table(
@@ -205,7 +205,7 @@ TABLES: tuple[Table, ...] = (
         TENANT,
         consumption.QuotaRow,
         lambda facts, visit, given: _month(facts, visit, given).quotas(),
-        "Quotas beside what is used and allocated.",
+        "Quotas beside use and allocation.",
     ),
     Table(
         "/fleet/hours",
@@ -271,7 +271,7 @@ TABLES: tuple[Table, ...] = (
         FLEET,
         fleet.CapacityRow,
         lambda facts, visit, given: fleet.capacity(facts, given.period(facts)),
-        "What the installed cards did in the last counted hour.",
+        "The uses of the installed cards in the last counted hour.",
     ),
     Table(
         "/fleet/capacity/hours",
@@ -302,7 +302,7 @@ TABLES: tuple[Table, ...] = (
         PROGRAMME,
         fleet.NodeCardsRow,
         lambda facts, visit, given: fleet.node_cards(facts, _hour(facts, given)),
-        "What the cards of each node did in an hour.",
+        "The uses of the cards of each node in an hour.",
         ("period", "hour"),
     ),
     Table(
@@ -317,7 +317,7 @@ TABLES: tuple[Table, ...] = (
         FLEET,
         fleet.IdleRow,
         lambda facts, visit, given: fleet.idle_pods(facts, given.period(facts)),
-        "Pods whose devices were not used, and what that time costs.",
+        "Pods whose devices were not used, and the cost of that time.",
     ),
     Table(
         "/fleet/coverage",
@@ -353,7 +353,7 @@ TABLES: tuple[Table, ...] = (
         FLEET,
         fleet.QuotaUseRow,
         lambda facts, visit, given: fleet.quotas(facts),
-        "Quotas of all tenants beside what is used and allocated.",
+        "Quotas of all tenants beside use and allocation.",
         (),
     ),
 )
@@ -420,7 +420,7 @@ def _cell(value: Any) -> object:
 
 _PARAMETERS = {
     "period": "A counted month, such as 2026-10; the newest by default.",
-    "by": "What rows are grouped by; workload by default.",
+    "by": "The grouping of rows; workload by default.",
     "from": "The first second, in UTC, such as 2026-10-09T14 or 2026-10-09T14:30:05.",
     "to": "The second after the last one.",
     "hour": "An hour, by its start, in UTC; the last counted one by default.",

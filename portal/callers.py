@@ -1,6 +1,6 @@
 """Who sends a request, and which tenants and roles that caller may see.
 
-Put here: the caller of a request, and what every way of authentication gives.
+Put here: the caller of a request, and the interface of every way of authentication.
 Not here: tokens in a file (`portal.tokens`), or reviews by a Kubernetes API server
 (`portal.reviews`).
 """
@@ -14,7 +14,7 @@ from domain.errors import CouldNotLook
 
 
 class ReviewFailed(CouldNotLook):
-    """It could not be found out what a caller may see."""
+    """The rights of a caller could not be reviewed."""
 
     code = "PORTAL-003"
 
@@ -33,7 +33,7 @@ class Caller(Protocol):
 
     @property
     def name(self) -> str:
-        """What the access log and the limits call this caller; never the token."""
+        """The name of this caller in the access log and the limits; never the token."""
 
     def clusters_of(self, tenant: str) -> Collection[str] | None:
         """The clusters whose rows of a tenant the caller may see: None for all of them, and
@@ -57,4 +57,4 @@ class Authority(Protocol):
         """The caller for whom a session was begun; None when it may not go on."""
 
     def session_subject(self, token: str) -> str:
-        """What a session remembers of a caller, which is not secret; "" where none can begin."""
+        """The name of a caller in a session, which is not secret; "" where none can begin."""

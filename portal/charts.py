@@ -42,7 +42,7 @@ CARD_COLOURS = {
     "withdrawn": "#4d4d4d",
     "unmeasured": "#f4d5ff",
 }
-"""What cards of a node do, in the order of a bar."""
+"""The uses of cards of a node, in the order of a bar."""
 NAMED_NODES = 60
 """Up to so many nodes have their names beside the bars."""
 BAR_WIDTH, BAR_HEIGHT, BAR_GAP = 44, 8, 3
@@ -51,7 +51,7 @@ BAR_WIDTH, BAR_HEIGHT, BAR_GAP = 44, 8, 3
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a period is expected to cost at its end."""
+    """The expected cost of a period at its end."""
 
     expected: Decimal
     low: Decimal
@@ -60,7 +60,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class NodeBar:
-    """One node of a map: its name, and cards by what they do."""
+    """One node of a map: its name, and its cards by use."""
 
     name: str
     cards: Mapping[str, Decimal]

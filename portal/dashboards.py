@@ -1,6 +1,6 @@
 """Dashboards over the portal's metrics and the exporters, and their forms for each console.
 
-Put here: what each dashboard shows, and writing it as Grafana JSON and in the old form of the
+Put here: the content of each dashboard, and writing it as Grafana JSON and in the old form of the
 OpenShift console.
 Not here: metrics (`portal.metrics`) and rules (`portal.alerting.rules`).
 

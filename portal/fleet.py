@@ -134,7 +134,7 @@ class FleetDay(msgspec.Struct, kw_only=True):
 
 
 class CapacityRow(msgspec.Struct, kw_only=True):
-    """What the cards of one class did in the last counted hour, in cards."""
+    """The uses of the cards of one class in the last counted hour, in cards."""
 
     cluster_name: str
     gpu_class: str
@@ -160,7 +160,7 @@ class CardHourRow(msgspec.Struct, kw_only=True):
 
 
 class NodeCardsRow(msgspec.Struct, kw_only=True):
-    """What the cards of one node and class did in an hour, in cards."""
+    """The uses of the cards of one node and class in an hour, in cards."""
 
     cluster_name: str
     node_name: str
@@ -223,7 +223,7 @@ class DifferenceRow(msgspec.Struct, kw_only=True):
 
 
 class IdleRow(msgspec.Struct, kw_only=True):
-    """One pod whose devices were not used, and what that time costs."""
+    """One pod whose devices were not used, and the cost of that time."""
 
     tenant: str
     cluster_name: str
@@ -268,7 +268,7 @@ class QuotaUseRow(msgspec.Struct, kw_only=True):
 
 
 class Step(msgspec.Struct, kw_only=True):
-    """One step to close a month: whether it is done, what blocks it, and the command for it."""
+    """One step to close a month: whether it is done or blocked, and the command for it."""
 
     number: int
     title: str
@@ -594,7 +594,7 @@ CARD_TERMS = (
     "withdrawn",
     "unmeasured",
 )
-"""What a card does in an hour; the terms after the first add up to it and the unmeasured time."""
+"""The uses of a card in an hour; the terms after the first add up to it and the unmeasured time."""
 
 
 def card_hours(facts: Facts, at: datetime, hours: int) -> list[CardHourRow]:
@@ -641,7 +641,7 @@ def last_instant(facts: Facts, period: BillingPeriod) -> datetime:
 
 
 def differences(facts: Facts, period: BillingPeriod) -> list[DifferenceRow]:
-    """What the two sources do not confirm to each other; what blocks a close first."""
+    """Use that only one of the two sources shows; rows that block a close come first."""
     about = ("tenant", "cluster_name", "method", "reason", "pods", "currency")
     return [
         DifferenceRow(

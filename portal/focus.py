@@ -1,7 +1,7 @@
 """Cost and usage of a tenant's month in the FOCUS format, version 1.2.
 
 Put here: the rows of issued documents as they were issued, and estimates of an open month.
-Not here: what an invoice line says in each column (`billing.rendering.focus`).
+Not here: the columns of an invoice line (`billing.rendering.focus`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _shared(month: Consumption) -> dict[str, str]:
 
 
 def _use(month: Consumption, about: dict[str, Any]) -> dict[str, str]:
-    """What a row is about: the workload, its day as far as it was counted, class and shape."""
+    """The workload of a row, its day as far as it was counted, class and shape."""
     day: datetime = parse_instant(f"{about['usage_day']}T00:00:00Z")
     ended_at = min(day + timedelta(days=1), month.about.counted_until)
     cluster, kind, name = (

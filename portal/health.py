@@ -1,6 +1,6 @@
 """The page about the health of GPUs: problems, affected tenants, proposed credits, workloads.
 
-Put here: what the page has.
+Put here: the content of the page.
 Not here: its rows (`warehouse.reports.health`), or the look (`templates/health.html`).
 """
 

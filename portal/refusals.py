@@ -14,7 +14,7 @@ from domain.errors import CouldNotLook, WrongUse
 
 
 class Refused(Exception):
-    """What every refusal has; its message is that of its other base class."""
+    """The parts of every refusal; its message is that of its other base class."""
 
     code: ClassVar[str]
     status: int
@@ -23,7 +23,7 @@ class Refused(Exception):
 
 
 class PageNotFound(Refused, WrongUse):
-    """The page does not exist, or the caller may not see it; the two are never told apart."""
+    """The page does not exist, or the caller may not see it; both have the same response."""
 
     code = "PORTAL-006"
     status = 404

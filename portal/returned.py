@@ -1,4 +1,4 @@
-"""GPUs that the idle pruner returned: each stop of a workload, and what it saved.
+"""GPUs that the idle pruner returned: each stop of a workload, and its savings.
 
 Put here: the rows of the page and of the API, and the page.
 Not here: stopping workloads (`idle_pruner`), or the price of a stop (`orchestration.idle_savings`).

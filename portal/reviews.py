@@ -114,7 +114,7 @@ class Reviews:
 
 @dataclass
 class ReviewedCaller:
-    """One authenticated user. What it may see is remembered as long as its token."""
+    """One authenticated user. Its rights are remembered as long as its token."""
 
     reviews: Reviews
     user: Mapping[str, Any]
@@ -233,7 +233,7 @@ class CallerOfClusters:
 
 
 def missing_rights(client: KubernetesClient) -> list[str]:
-    """What the portal's account may not do at an API server, by SelfSubjectAccessReviews."""
+    """The rights that the portal's account lacks at an API server, by SelfSubjectAccessReviews."""
     needed = (
         ("authentication.k8s.io", "tokenreviews"),
         ("authorization.k8s.io", "subjectaccessreviews"),

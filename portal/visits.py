@@ -1,6 +1,6 @@
 """From a request to a response: authentication, parameters, limits, and errors as responses.
 
-Put here: what every page and every API path does before and after its own work.
+Put here: the work of every page and every API path before and after its own.
 Not here: pages (`portal.pages`), the API (`portal.api`), or which paths there are (`portal.site`).
 """
 
@@ -96,7 +96,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a portal needs."""
+    """The parts of a portal."""
 
     snapshots: Snapshots
     documents: Path
@@ -277,7 +277,7 @@ ErrorPage = Callable[["Shown"], Response]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a caller is told of an error: without the paths and addresses of the server."""
+    """An error as a caller sees it: without the paths and addresses of the server."""
 
     status: int
     code: str
@@ -299,7 +299,7 @@ class Shown:
 
 
 def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any:
-    """What Starlette calls for a path. It runs in a thread: reviews and DuckDB block."""
+    """The function that Starlette calls for a path, in a thread: reviews and DuckDB block."""
 
     def respond(request: Request) -> Response:
         caller_name = "-"

@@ -92,7 +92,7 @@ def step_alert(post: StepToPost, now: datetime) -> Alert:
 
 
 def not_known_alert(budget: BudgetOfMonth, complete_until: datetime, now: datetime) -> Alert:
-    """Data of the tenant's clusters is missing: the cost may be higher than what was counted."""
+    """Data of the tenant's clusters is missing: the cost may be higher than counted."""
     until, period = format_instant(complete_until), budget.billing_period
     return Alert(
         labels={

@@ -38,7 +38,7 @@ class StepToPost:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one run posts and records for one month."""
+    """The posts and records of one run for one month."""
 
     to_post: list[StepToPost] = field(default_factory=list)
     to_record: list[StepEvent] = field(default_factory=list)  # before anything is posted

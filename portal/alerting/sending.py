@@ -1,4 +1,4 @@
-"""One run: read the present alerts, post what is due to every peer, and record it.
+"""One run: read the present alerts, post the due ones to every peer, and record them.
 
 Put here: the order of requests and records.
 Not here: which steps are due (`portal.alerting.plan`), or where states come from.
@@ -26,7 +26,7 @@ ALERTS_OF_POST = 500
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What one run did."""
+    """The result of one run."""
 
     posted: tuple[StepKey, ...]
     delivered: tuple[StepKey, ...]

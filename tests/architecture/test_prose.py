@@ -16,6 +16,7 @@ PLAIN = (
     "idle_pruner",
     "ingestion",
     "orchestration",
+    "portal",
     "quality",
     "tests/architecture",
     "tests/messages",
