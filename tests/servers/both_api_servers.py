@@ -149,9 +149,10 @@ class WatchStream:
         self._params: Document = {"watch": "1", "timeoutSeconds": 7200} | params
         self._stop = threading.Event()
         self._reopens = reopens
-        self._start()
+        self.open()
 
-    def _start(self) -> None:
+    def open(self) -> None:
+        """Open the watch, again if it was closed."""
         self.lines.clear()
         self.over.clear()
         threading.Thread(target=self._read, daemon=True).start()
@@ -180,7 +181,7 @@ class WatchStream:
             return True
         is_closed = self.over.is_set()
         if is_closed and self._reopens and not any(e["type"] == "ERROR" for e in self.lines):
-            self._start()
+            self.open()
             return False
         return is_closed
 
