@@ -19,7 +19,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -355,6 +355,22 @@ MUTANTS = (
            "least(unsampled.started_second, unwatched.started_second)"),
     Mutant("a_driver_publishes_a_card_twice", f"{MARTS}/dim_devices.sql",
            "        and named_by_driver.node_name is null\n", ""),
+    Mutant("a_joining_node_has_devices_at_once", f"{INT}/int_metrics_due.sql",
+           "else min(greatest(capacity.first_sampled_ms, followed.started_ms))",
+           "else followed.started_ms"),
+    Mutant("the_journal_has_the_clock_of_samples", f"{INT}/int_metrics_due.sql",
+           "            pods.started_second\n"
+           "            + windows.scrape_interval_seconds\n"
+           "            + {{ clock_tolerance_seconds() }}\n",
+           "            pods.started_second\n"),
+    Mutant("telemetry_beside_requests_makes_them_due", f"{INT}/int_metrics_due.sql",
+           "        and requested.cluster_id is null\n", ""),
+    Mutant("phases_are_due_until_the_last_sample", f"{INT}/int_metrics_due.sql",
+           "        + windows.sample_interval_seconds * 1000 as ended_ms", "        as ended_ms"),
+    Mutant("gaps_of_the_cluster_are_gaps_of_its_pods", f"{MARTS}/fct_coverage.sql",
+           "where cluster_gap_levels.gap_count = 0", "where cluster_gap_levels.gap_count >= 0"),
+    Mutant("a_removed_worker_stays_in_samples", f"{INT}/int_active_worker_levels.sql",
+           "    union all\n    select * from gone\n", ""),
 )  # fmt: skip
 
 
@@ -386,7 +402,8 @@ class Project(dbt_run.DbtProject):
 
     def run_from(self, model: str) -> list[NodeResult]:
         """Build the model and all models that depend on it; the results of all data tests."""
-        self.forget({name for name in self._made_of() if model in self._before(name)})
+        made_of = self._made_of()
+        self.forget({name for name in made_of if model in _before(name, made_of)})
         dbt_run.require_models(self._results("run", "--select", f"{model}+"))
         return self._results("test", "--exclude-resource-type", "unit_test")
 
@@ -420,15 +437,15 @@ class Project(dbt_run.DbtProject):
             for node in self.parse().nodes.values()
         }
 
-    def _before(self, model: str) -> set[str]:
-        """The model and all models that it reads."""
-        made_of = self._made_of()
-        found, todo = {model}, [model]
-        while todo:
-            new = set(made_of.get(todo.pop(), ())) - found
-            found |= new
-            todo += new
-        return found
+
+def _before(model: str, made_of: Mapping[str, Sequence[str]]) -> set[str]:
+    """The model and all models that it reads."""
+    found, todo = {model}, [model]
+    while todo:
+        new = set(made_of.get(todo.pop(), ())) - found
+        found |= new
+        todo += new
+    return found
 
 
 class Bench:
