@@ -59,6 +59,7 @@ class BudgetOfMonth:
 
     tenant: str
     source: BudgetSource
+    name: str  # of a GpuBudget its own; a row of budgets.csv is named by what it is about
     billing_period: BillingPeriod
     currency: str
     amount_nanos: int
@@ -66,16 +67,11 @@ class BudgetOfMonth:
     label: tuple[str, str] = ("", "")  # key and value: only the cost of pods with this label
     actual_steps: tuple[int, ...] = DEFAULT_ACTUAL_STEPS
     forecast_steps: tuple[int, ...] = DEFAULT_FORECAST_STEPS
-    given_name: str = ""  # of a GpuBudget; a row of budgets.csv is named by its scope
 
     @property
     def scope(self) -> str:
         """The part of the tenant that the budget is about; "" for all of it."""
         return "/".join(filter(None, self.workload)) or "=".join(filter(None, self.label))
-
-    @property
-    def name(self) -> str:
-        return self.given_name or self.scope or WHOLE_TENANT
 
     @property
     def version(self) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from clients.alertmanager import Alertmanager, peer_addresses
 from clients.credentials import make_tls_context, read_token
 from domain.billing_period import BillingPeriod
-from domain.budgets import BudgetOfMonth
 from domain.errors import WrongUse
 from domain.interval import parse_instant
 from orchestration.open_home import OpenHome
@@ -24,7 +23,7 @@ from portal.alerting.deliveries import Deliveries, delivered_at, step_key
 from portal.alerting.rules import provider_alerts
 from portal.alerting.sending import SendResult, send_alerts
 from portal.metrics import LedgerCollector
-from warehouse.reports.budgets import BudgetState, budget_states, decided_budgets
+from warehouse.reports.budgets import BudgetState, budget_states, budgets_of_month
 from warehouse.reports.opened_facts import Facts, open_facts
 from warehouse.snapshot_reader import Snapshots
 from warehouse.snapshots import BudgetStep
@@ -49,13 +48,9 @@ class SendingIsOff(WrongUse):
         )
 
 
-def budgets_of_month(opened: OpenHome, facts: Facts, period: BillingPeriod) -> list[BudgetOfMonth]:
-    return decided_budgets(opened.decisions, period)
-
-
-def states_of_month(opened: OpenHome, facts: Facts, period: BillingPeriod) -> list[BudgetState]:
+def states_of_month(facts: Facts, period: BillingPeriod) -> list[BudgetState]:
     """The budgets of a counted month; raises NoFactsYet."""
-    return budget_states(facts, period, budgets_of_month(opened, facts, period))
+    return budget_states(facts, period, budgets_of_month(facts, period))
 
 
 def send(opened: OpenHome) -> SendResult:
@@ -69,8 +64,7 @@ def send(opened: OpenHome) -> SendResult:
     now = opened.clock.now().replace(microsecond=0)
     with open_facts(opened.home) as facts:
         months = {
-            period: states_of_month(opened, facts, period)
-            for period in _months_to_send(opened, facts, now)
+            period: states_of_month(facts, period) for period in _months_to_send(opened, facts, now)
         }
     others = [
         *not_known_alerts(opened, months, now),
@@ -183,8 +177,6 @@ def all_budget_steps(opened: OpenHome) -> list[BudgetStep]:
     """The steps of every counted month, for the snapshots."""
     with open_facts(opened.home) as facts:
         states = [
-            state
-            for name in facts.periods
-            for state in states_of_month(opened, facts, BillingPeriod(name))
+            state for name in facts.periods for state in states_of_month(facts, BillingPeriod(name))
         ]
     return budget_steps(opened, states)

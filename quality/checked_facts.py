@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from domain.decisions.rows import PolicyName
 from domain.interval import HOUR, Interval
+from domain.money import Money
 from quality.causes import DeviceUse, MetricHour, RefusedSamples, TwiceReported
 from quality.checks import Comparison, PricedCharge
 from quality.coverage import HourCoverage, HourUse
 from quality.reconciliation import Stretch, TenantUse
-from quality.unknowns import Contradictions, NamespaceLife, Use
+from quality.unknowns import BudgetNotCounted, Contradictions, NamespaceLife, Use
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
 from warehouse.sql_files import statement
 
@@ -194,6 +195,24 @@ def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[N
             connection, "namespaces_made_again", period=period
         )
     ]
+
+
+def read_budgets_not_counted(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> list[BudgetNotCounted]:
+    found = []
+    for row in _rows(connection, "budgets_not_counted", period=period):
+        cluster, tenant, name, state, reason, currency, nanos, *other = row
+        other_cluster, other_currency, other_nanos = other
+        found.append(
+            BudgetNotCounted(
+                *(cluster, tenant, name, state, reason),
+                Money(int(nanos), currency) if currency else None,
+                other_cluster,
+                Money(int(other_nanos), other_currency) if other_currency else None,
+            )
+        )
+    return found
 
 
 def read_contradictions(connection: duckdb.DuckDBPyConnection, period: str) -> list[Contradictions]:

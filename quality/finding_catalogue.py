@@ -356,6 +356,28 @@ _KINDS = (
         "tenants.csv.",
     ),
     Kind(
+        "BUD-001",
+        "budget_differs_between_clusters",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="A tenant has GpuBudgets of one name in several clusters, and they are not the same. "
+        "A budget counts the tenant's cost in all clusters, so that only one of them can hold.",
+        bill="No amount depends on it. The GpuBudget of the hub counts (column `role` of "
+        "clusters.csv), else the one that was created first; the others are ignored.",
+        to_do="Make the objects equal, or give one of them another name. `dim_budgets` has both.",
+    ),
+    Kind(
+        "BUD-002",
+        "budget_not_counted",
+        blocks=False,
+        remedy=Remedy.COVERED,
+        means="A GpuBudget is not valid, is in another currency than the prices, or is one of more "
+        "than 50 of its tenant.",
+        bill="No amount depends on it. The budget is ignored: nothing is notified.",
+        to_do="Ask the tenant to correct the GpuBudget. The definition in deploy/budgets refuses "
+        "invalid ones: `kubectl apply -k deploy/budgets` in that cluster.",
+    ),
+    Kind(
         "JRN-001",
         "journal_contradicts_itself",
         blocks=False,

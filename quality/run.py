@@ -53,6 +53,7 @@ from quality.gap_findings import gap_findings
 from quality.reconciliation import Limits, limit_findings, stretch_findings
 from quality.suites import run_suites
 from quality.unknowns import (
+    budget_findings,
     contradiction_findings,
     edited_decision_findings,
     made_again_findings,
@@ -243,6 +244,7 @@ def _findings(
     yield from unknown_device_findings(checked_facts.read_unknown_devices(connection, name))
     yield from price_change_findings(decisions.valid_in(window).problems)
     yield from made_again_findings(checked_facts.read_namesakes(connection, name))
+    yield from budget_findings(checked_facts.read_budgets_not_counted(connection, name))
     yield from contradiction_findings(checked_facts.read_contradictions(connection, name))
 
 

@@ -1,5 +1,6 @@
 """Use without a price, devices without a class, large price changes with one name, edited
-decisions, recreated namespaces, and contradictions of a journal, as findings.
+decisions, recreated namespaces, GpuBudgets that do not count, and contradictions of a journal, as
+findings.
 
 Put here: the findings that no gap and no identity explains.
 Not here: classification (`domain.gpu`) or the choice of a rate (`domain.decisions`).
@@ -15,6 +16,7 @@ from itertools import pairwise
 from domain.errors import LedgerError
 from domain.findings import Finding
 from domain.interval import HOUR, format_instant, hour_of
+from domain.money import Money
 from quality.finding_catalogue import CATALOGUE
 
 
@@ -108,6 +110,40 @@ def contradiction_findings(found: Iterable[Contradictions]) -> list[Finding]:
         )
         for one in sorted(found)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetNotCounted:
+    """A GpuBudget that has a problem, and the one of another cluster that counts instead."""
+
+    cluster_id: str
+    tenant: str
+    name: str
+    state: str  # of dim_budgets
+    invalid_reason: str
+    amount: Money | None
+    other_cluster_id: str
+    other_amount: Money | None
+
+
+def budget_findings(budgets: Iterable[BudgetNotCounted]) -> list[Finding]:
+    """One finding for each GpuBudget that does not count because of a problem."""
+    findings = []
+    for budget in budgets:
+        differs = budget.state == "differs"
+        kind = CATALOGUE["budget_differs_between_clusters" if differs else "budget_not_counted"]
+        seen = {
+            "differs": f"{budget.amount}, and {budget.other_amount} in cluster "
+            f"{budget.other_cluster_id}, which counts; amount, month, subject or steps differ",
+            "invalid": budget.invalid_reason,
+            "other_currency": f"{budget.amount}; the prices are in another currency",
+            "too_many": "the tenant has more than 50 budgets",
+        }[budget.state]
+        where = f"cluster {budget.cluster_id}, GpuBudget {budget.tenant}/{budget.name}"
+        findings.append(
+            kind.finding(where=where, seen=seen, cluster_id=budget.cluster_id, tenant=budget.tenant)
+        )
+    return findings
 
 
 def _use(name: str, use: Use) -> Finding:

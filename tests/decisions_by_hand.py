@@ -12,7 +12,7 @@ SIGNED = "agreed,Ada,2026-09-15"
 
 HEADERS = {
     "clusters": "cluster_id,cluster_name,valid_from,valid_until,sources,"
-    "sample_interval_seconds,scrape_interval_seconds,reason,decided_by,decided_on",
+    "sample_interval_seconds,scrape_interval_seconds,reason,decided_by,decided_on,role",
     "tenants": "namespace,belongs_to,valid_from,valid_until,reason,decided_by,decided_on",
     "rates": "cluster_id,gpu_class,mig_profile,currency,rate_per_hour,valid_from,valid_until,"
     "reason,decided_by,decided_on,second_name",
@@ -33,7 +33,7 @@ HEADERS = {
 
 SIGNED_LAST = {"clusters", "tenants", "budgets", "outages", "policies", "parties", "products"}
 
-EMPTY_LAST = {"budgets": 4, "parties": 7}
+EMPTY_LAST = {"clusters": 1, "budgets": 4, "parties": 7}
 """Columns after the signature, which the rows of tests leave empty."""
 
 

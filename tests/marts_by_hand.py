@@ -105,6 +105,11 @@ TABLES = {
         is_used_unallocated BOOLEAN, device_uuid VARCHAR, gpu_index VARCHAR, instance_id VARCHAR,
         sample_count BIGINT, allocated_seconds BIGINT, is_ambiguous BOOLEAN, has_two_names BOOLEAN
     """,
+    "dim_budgets": """
+        billing_period VARCHAR, source VARCHAR, tenant VARCHAR, budget_name VARCHAR,
+        cluster_id VARCHAR, state VARCHAR, invalid_reason VARCHAR, currency VARCHAR,
+        budget_nanos DECIMAL(38, 0)
+    """,
     "dim_namespaces": """
         billing_period VARCHAR, cluster_id VARCHAR, namespace VARCHAR, namespace_uid VARCHAR,
         first_seen_at TIMESTAMPTZ, last_seen_at TIMESTAMPTZ, is_deleted BOOLEAN
@@ -210,6 +215,8 @@ class World:
     """Namespace of the first cluster → time of its second creation, such as `20 10:05`."""
     contradictions: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     """From the journal of the first cluster: time, object, contradiction, before, after."""
+    budgets: list[tuple[str, str, str, str, str, str, int]] = field(default_factory=list)
+    """GpuBudgets: tenant, name, cluster, state, why it is invalid, currency, nanos."""
     stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
     pods_missing: dict[tuple[str, str, datetime], int] = field(default_factory=dict)
     refused: list[tuple[str, str, str, str, str, int, int, str]] = field(default_factory=list)
@@ -300,6 +307,7 @@ class World:
                 ],
                 "fct_sampled_pods": list(self._sampled_pods()),
                 "fct_gaps": list(self._gaps()),
+                "dim_budgets": [(self.period.name, "cluster", *one) for one in self.budgets],
                 "dim_namespaces": list(self._namespaces()),
                 "fct_contradictions": [
                     (self.period.name, "c1", "kubernetes", at(when), "pods", *rest)

@@ -16,7 +16,8 @@ import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
-from domain.decisions.rows import PolicyName, Source, TableName
+from domain.decisions.price_tables import budget_columns
+from domain.decisions.rows import ClusterRole, PolicyName, Source, TableName
 from domain.interval import Interval
 from warehouse.raw_schema import create_table
 
@@ -61,6 +62,7 @@ def _parameters(period: BillingPeriod, decisions: Decisions) -> Row:
         "billing_period": period.name,
         "period_started_at": period.started_at,
         "period_ended_at": period.ended_at,
+        "currency": decisions.currency(period.started_at) or "",
         "decisions_sha256": decisions.sha256,
     }
 
@@ -76,6 +78,7 @@ def _clusters(decisions: Decisions) -> Iterator[Row]:
             "expects_journal": row.expects(Source.KUBERNETES),
             "sample_interval_seconds": row.sample_interval_seconds,
             "scrape_interval_seconds": row.scrape_interval_seconds,
+            "is_hub": row.role is ClusterRole.HUB,
         }
 
 
@@ -143,12 +146,7 @@ def _rate_intervals(
 
 def _budgets(decisions: Decisions, period: BillingPeriod) -> Iterator[Row]:
     for budget in decisions.budgets_of(period):
-        if budget.is_of_tenant:
-            yield {
-                "tenant": budget.tenant,
-                "currency": budget.currency,
-                "budget_nanos": budget.amount_nanos,
-            }
+        yield {"tenant": budget.tenant, "budget_name": budget.name, **budget_columns(budget)}
 
 
 def _outages(decisions: Decisions, window: Interval) -> Iterator[Row]:

@@ -22,6 +22,16 @@ Columns = Mapping[str, str]
 _OBSERVED = {"cluster_id": "VARCHAR", "attempt_id": "VARCHAR", "observed_at": "TIMESTAMPTZ"}
 _LABELS = "MAP(VARCHAR, VARCHAR)"
 _WIDE = "DECIMAL(38,0)"
+_BUDGET = {
+    "currency": "VARCHAR",
+    "budget_nanos": "VARCHAR",
+    "workload_kind": "VARCHAR",
+    "workload_name": "VARCHAR",
+    "label_key": "VARCHAR",
+    "label_value": "VARCHAR",
+    "actual_steps": "VARCHAR",
+    "forecast_steps": "VARCHAR",
+}
 
 # Read from Parquet; the key is also the middle part of the files' names.
 THANOS_TABLES: dict[str, Columns] = {
@@ -126,6 +136,17 @@ KUBERNETES_TABLES: dict[str, Columns] = {
         "hard": "BIGINT",
         "used": "BIGINT",
     },
+    "budget_observations": {
+        **_OBSERVED,
+        "journal_position": "BIGINT",
+        "namespace": "VARCHAR",
+        "budget_name": "VARCHAR",
+        "created_at": "TIMESTAMPTZ",
+        "billing_period": "VARCHAR",
+        **_BUDGET,
+        "invalid": "VARCHAR",
+        "deleted": "BOOLEAN",
+    },
     "claim_observations": {
         **_OBSERVED,
         "claim_uid": "VARCHAR",
@@ -186,6 +207,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "billing_period": "VARCHAR",
         "period_started_at": "TIMESTAMPTZ",
         "period_ended_at": "TIMESTAMPTZ",
+        "currency": "VARCHAR",
         "decisions_sha256": "VARCHAR",
     },
     "closed_periods": {"billing_period": "VARCHAR"},
@@ -215,6 +237,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "expects_journal": "BOOLEAN",
         "sample_interval_seconds": "BIGINT",
         "scrape_interval_seconds": "BIGINT",
+        "is_hub": "BOOLEAN",
     },
     "tenant_intervals": {
         "namespace": "VARCHAR",
@@ -244,7 +267,7 @@ WRITTEN_TABLES: dict[str, Columns] = {
         "valid_from": "TIMESTAMPTZ",
         "valid_until": "TIMESTAMPTZ",
     },
-    "budgets": {"tenant": "VARCHAR", "currency": "VARCHAR", "budget_nanos": _WIDE},
+    "budgets": {"tenant": "VARCHAR", "budget_name": "VARCHAR", **_BUDGET},
     "outages": {
         "cluster_id": "VARCHAR",
         "started_at": "TIMESTAMPTZ",

@@ -124,13 +124,6 @@ class Decisions:
         rows = (p for p in self.parties if (p.role, p.tenant) == (role, tenant))
         return next((p for p in rows if holds(p, instant)), None)
 
-    def budget(self, tenant: str, period: BillingPeriod) -> Budget | None:
-        """The budget of a whole tenant in one period."""
-        return next(
-            (one for one in self.budgets_of(period) if one.tenant == tenant and one.is_of_tenant),
-            None,
-        )
-
     def budgets_of(self, period: BillingPeriod) -> list[Budget]:
         """At most one budget of each tenant, workload and label: the period's own row, or else the
         row for every period.

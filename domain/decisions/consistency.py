@@ -20,6 +20,7 @@ from domain.decisions.problems import DecisionsContradict, InvalidDecision
 from domain.decisions.rows import (
     NAMING_A_CLUSTER,
     WHOLE,
+    ClusterRole,
     Policy,
     PolicyName,
     Rate,
@@ -75,6 +76,9 @@ def contradictions(rows: Rows, cells: Cells) -> Iterator[DecisionsContradict]:
         yield from _doubled(table, rows[table], subject, cells)
     yield from _versions(rows[TableName.POLICIES], cells)
     yield from _currencies(rows, cells)
+    hubs = [row for row in rows[TableName.CLUSTERS] if row.role is ClusterRole.HUB]
+    for first, second in overlapping_pairs(hubs, lambda row: row.role, lambda row: row.cluster_id):
+        yield _both_hold(TableName.CLUSTERS, (second.role,), first, second, cells)
 
 
 def _both_hold(

@@ -17,7 +17,16 @@ from domain.decisions.columns import (
     dated,
     nothing_to_object,
 )
-from domain.decisions.rows import Cluster, Party, PartyRole, Product, Sources, TableName, Tenant
+from domain.decisions.rows import (
+    Cluster,
+    ClusterRole,
+    Party,
+    PartyRole,
+    Product,
+    Sources,
+    TableName,
+    Tenant,
+)
 from domain.decisions.table_form import Column, Objection, Table
 from domain.gpu.catalogue import Vendor
 from domain.gpu.product_tables import MOST_SLOTS
@@ -79,6 +88,13 @@ CLUSTERS = Table(
             "30",
         ),
         *SIGNED,
+        Column(
+            "role",
+            cells.optional(cells.one_of(ClusterRole)),
+            "hub: where GpuBudgets of two clusters differ, those of this cluster count",
+            "",
+            may_be_absent=True,
+        ),
     ),
     _check_cluster,
 )

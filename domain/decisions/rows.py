@@ -14,7 +14,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from domain.billing_period import BillingPeriod
-from domain.budgets import DEFAULT_ACTUAL_STEPS, DEFAULT_FORECAST_STEPS
+from domain.budgets import DEFAULT_ACTUAL_STEPS, DEFAULT_FORECAST_STEPS, WHOLE_TENANT
 from domain.gpu.catalogue import Vendor
 from domain.identity import sha256
 from domain.interval import Interval
@@ -81,6 +81,10 @@ class PolicyName(StrEnum):
     CURRENCY = "currency"
 
 
+class ClusterRole(StrEnum):
+    HUB = "hub"
+
+
 class PartyRole(StrEnum):
     ISSUER = "issuer"
     CUSTOMER = "customer"
@@ -117,6 +121,7 @@ class Cluster(DatedRow):
     sources: Sources = Sources.BOTH
     sample_interval_seconds: int
     scrape_interval_seconds: int
+    role: ClusterRole | None = None
 
     def expects(self, source: Source) -> bool:
         only = Sources.SAMPLES if source is Source.THANOS else Sources.LIFECYCLE
@@ -179,14 +184,15 @@ class Budget(Row):
     forecast_steps: tuple[int, ...] = DEFAULT_FORECAST_STEPS
 
     @property
+    def name(self) -> str:
+        """What it is about, which no other budget of the tenant and month has."""
+        workload, label = "/".join(self.workload), "=".join(self.label)
+        return workload.strip("/") or label.strip("=") or WHOLE_TENANT
+
+    @property
     def scope(self) -> tuple[str, str, str, str]:
         """What the budget is about, inside its tenant."""
         return (*self.workload, *self.label)
-
-    @property
-    def is_of_tenant(self) -> bool:
-        """Whether the budget is about all of the tenant's cost."""
-        return not any(self.scope)
 
     @property
     def amount(self) -> Money:

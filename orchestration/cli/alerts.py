@@ -83,6 +83,7 @@ Examples:
 def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: str) -> None:
     """Budgets of tenants, workloads and labels, and the state of each step.
 
+    Budgets are rows of decisions/budgets.csv and GpuBudgets, as they were at the last refresh.
     An actual step is reached at the end of the hour in which the cost reached that percentage of
     the amount. A forecast step is reached while the forecast is that high; it needs three days and
     a tenth of the month.
@@ -90,7 +91,7 @@ def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: 
     opened = OpenHome.at(home_path)
     with open_facts(opened.home, period.name if period else "") as facts:
         month = period or facts.newest
-        states = alerting.states_of_month(opened, facts, month)
+        states = alerting.states_of_month(facts, month)
     rows = [
         _row(one) for one in alerting.budget_steps(opened, states) if tenant in ("", one.tenant)
     ]

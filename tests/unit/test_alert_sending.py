@@ -24,6 +24,7 @@ TEN_MINUTES = timedelta(minutes=10)
 BUDGET = BudgetOfMonth(
     tenant="vision",
     source=BudgetSource.DECISIONS,
+    name="month",
     billing_period=OCTOBER,
     currency="USD",
     amount_nanos=100 * 10**9,

@@ -17,10 +17,9 @@ from orchestration.alerting import SendingIsOff
 from orchestration.cli import doctor
 from orchestration.cli.main import cli
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
-from tests.decisions_by_hand import HEADERS, SIGNED
 from tests.fake_alertmanager import FakeAlertmanager
 from tests.json_output import differences
-from tests.portal_by_hand import NOW, marts_of, write
+from tests.portal_by_hand import NOW, marts_of, merged, write
 from warehouse.home import Home
 
 SENDING = '[alerts]\nsend = true\nalertmanagers = ["http://127.0.0.1:9093"]\n'
@@ -30,11 +29,19 @@ SENDING = '[alerts]\nsend = true\nalertmanagers = ["http://127.0.0.1:9093"]\n'
 def written_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """`vision` has two jobs of 2 USD an hour each, for three hours."""
     home = Home.create(tmp_path_factory.mktemp("written") / "home", SENDING)
-    rows = [f"vision,,USD,20,{SIGNED},,,,"]
-    rows += [f"vision,,USD,5,{SIGNED},Job/train-a,,,"]
-    rows += [f"vision,,USD,9,{SIGNED},,team=t-b,50 99,none"]
-    (home.decisions / "budgets.csv").write_text("\n".join([HEADERS["budgets"], *rows]) + "\n")
-    write(home, marts_of())
+    usual = {"tenant": "vision", "source": "decisions", "state": "counted", "currency": "USD"}
+    usual |= {"actual_steps": "50 75 90 100", "forecast_steps": "100"}
+    nanos, job = 10**9, {"workload_kind": "Job", "workload_name": "train-a"}
+    team = {"label_key": "team", "label_value": "t-b", "actual_steps": "50 99"}
+    budgets = [
+        usual | {"budget_name": "month", "budget_nanos": 20 * nanos},
+        usual | {"budget_name": "Job/train-a", "budget_nanos": 5 * nanos, **job},
+        usual
+        | {"budget_name": "team=t-b", "budget_nanos": 9 * nanos, **team, "forecast_steps": "none"},
+        # Not counted: another cluster has one of the same name.
+        usual | {"budget_name": "own", "source": "cluster", "state": "differs"},
+    ]
+    write(home, merged(marts_of(), {"dim_budgets": budgets}))
     return home
 
 

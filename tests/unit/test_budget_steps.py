@@ -27,6 +27,7 @@ def budget(amount: int, **others: object) -> BudgetOfMonth:
     given = {
         "tenant": "vision",
         "source": BudgetSource.DECISIONS,
+        "name": "month",
         "billing_period": OCTOBER,
         "currency": "USD",
         "amount_nanos": amount,
@@ -95,7 +96,7 @@ def test_the_budget_is_spent_at_the_rate_of_the_last_days() -> None:
     "other", [{"amount_nanos": 9}, {"actual_steps": (50,)}, {"workload": ("Job", "a")}]
 )
 def test_a_version_changes_with_amount_steps_and_scope(other: dict[str, object]) -> None:
-    assert budget(8).version == budget(8, given_name="named", tenant="other").version
+    assert budget(8).version == budget(8, name="named", tenant="other").version
     assert budget(8, **other).version != budget(8).version if "amount_nanos" not in other else True
     assert budget(9).version != budget(8).version
 

@@ -15,7 +15,7 @@ from tests.decisions_by_hand import HEADERS
 from tests.marts_by_hand import Pod, World, at
 from warehouse.home import Home
 
-CLUSTER = "c-1,east,2026-10-01,,both,30,30,measured,Ada,2026-09-01"
+CLUSTER = "c-1,east,2026-10-01,,both,30,30,measured,Ada,2026-09-01,"
 SIGNATURE = [
     *("--cluster", "c-1", "--source", "kubernetes"),
     *("--from", "2026-10-09T10:00:00Z", "--to", "2026-10-09T12:00:00Z"),

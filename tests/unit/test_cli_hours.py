@@ -29,7 +29,9 @@ from warehouse.store import FolderStore
 DAY = datetime(2026, 10, 31, 18, tzinfo=UTC)
 """The cluster is measured in the last six hours of the month."""
 
-CLUSTER = "c-1,east,2026-10-31T18:00:00Z,2026-11-01T00:00:00Z,samples,30,30,measured,Ada,2026-09-01"
+CLUSTER = (
+    "c-1,east,2026-10-31T18:00:00Z,2026-11-01T00:00:00Z,samples,30,30,measured,Ada,2026-09-01,"
+)
 CONFIG = """
 [thanos.hub]
 url = "https://hub.test"

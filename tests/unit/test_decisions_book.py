@@ -161,14 +161,22 @@ def test_a_budget_of_one_month_replaces_that_of_every_month() -> None:
     decisions = decided(table("budgets", *rows))
     november = BillingPeriod("2026-11")
 
-    def amount(tenant: str, period: BillingPeriod) -> Money | None:
-        budget = decisions.budget(tenant, period)
-        return budget and budget.amount
+    def amounts(period: BillingPeriod) -> dict[str, Money]:
+        return {budget.tenant: budget.amount for budget in decisions.budgets_of(period)}
 
-    assert amount("team-a", OCTOBER) == Money(parse_nanos("200.5"), "EUR")
-    assert amount("team-a", november) == Money(parse_nanos("100"), "EUR")
-    assert amount("team-b", november) is None
-    assert amount("team-c", OCTOBER) is None
+    assert amounts(OCTOBER) == {
+        "team-a": Money(parse_nanos("200.5"), "EUR"),
+        "team-b": Money(parse_nanos("300"), "EUR"),
+    }
+    assert amounts(november) == {"team-a": Money(parse_nanos("100"), "EUR")}
+
+
+def test_a_budget_is_named_by_what_it_is_about() -> None:
+    header = "tenant,currency,amount,billing_period,workload,label,reason,decided_by,decided_on"
+    rows = [f"a,EUR,1,,{about},agreed,Ada,2026-09-15" for about in (",", "Job/a/b,", ",team=x=y")]
+    decisions = decided({"budgets.csv": "\n".join([header, *rows])})
+    names = {budget.name for budget in decisions.budgets_of(OCTOBER)}
+    assert names == {"month", "Job/a/b", "team=x=y"}
 
 
 def test_a_budget_in_another_currency_than_the_prices_is_ignored() -> None:
@@ -180,8 +188,8 @@ def test_a_budget_in_another_currency_than_the_prices_is_ignored() -> None:
         ),
         table("budgets", "team-a,,EUR,100"),
     )
-    assert decisions.budget("team-a", OCTOBER) is not None
-    assert decisions.budget("team-a", OCTOBER.next()) is None
+    assert len(decisions.budgets_of(OCTOBER)) == 1
+    assert decisions.budgets_of(OCTOBER.next()) == []
 
 
 def test_an_invoice_has_the_issuer_and_customer_of_its_time() -> None:

@@ -24,7 +24,7 @@ from tests.decisions_by_hand import HEADERS, table
 
 RATE = ",A100-40GB,whole,EUR,1.803,2026-10-01,,agreed,Ada,2026-09-15,"
 RATES = HEADERS["rates"]
-CLUSTER = "c1,prod,2026-10-01,,both,300,30,agreed,Ada,2026-09-15"
+CLUSTER = "c1,prod,2026-10-01,,both,300,30,agreed,Ada,2026-09-15,"
 
 
 def problems(files: dict[str, str | bytes]) -> list[BadInput]:

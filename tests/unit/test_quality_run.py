@@ -402,6 +402,34 @@ def test_a_recreated_namespace_is_reported_with_both_uids(world: World) -> None:
     )
 
 
+def test_gpu_budgets_that_do_not_count_are_named_and_block_nothing(world: World) -> None:
+    nanos = 10**9
+    world.budgets = [
+        ("a", "team", "c1", "differs", "", "EUR", 10 * nanos),
+        ("a", "team", "c2", "counted", "", "EUR", 20 * nanos),
+        ("a", "typo", "c1", "invalid", "'x': write an amount", "", 0),
+        ("a", "usd", "c1", "other_currency", "", "USD", 5 * nanos),
+        ("a", "last", "c1", "too_many", "", "EUR", nanos),
+        # Nothing is wrong with these.
+        ("b", "team", "c1", "counted", "", "EUR", 10 * nanos),
+        ("b", "team", "c2", "repeated", "", "EUR", 10 * nanos),
+        ("b", "usual", "c1", "replaced", "", "EUR", 10 * nanos),
+    ]
+    check_result = checked(world)
+    assert [(f.code, f.where.rpartition("/")[2], f.blocks) for f in check_result.findings] == [
+        ("BUD-001", "team", False),
+        ("BUD-002", "last", False),
+        ("BUD-002", "typo", False),
+        ("BUD-002", "usd", False),
+    ]
+    differs, _, typo, usd = check_result.findings
+    assert (differs.cluster_id, differs.tenant) == ("c1", "a")
+    assert "10 EUR, and 20 EUR in cluster c2, which counts" in differs.seen
+    assert typo.seen == "'x': write an amount"
+    assert usd.seen.startswith("5 USD; ")
+    assert check_result.billable
+
+
 def test_a_contradictory_journal_is_reported_once_for_each_kind(world: World) -> None:
     world.contradictions = [
         ("20 10:05", "uid-1", "end_moved", "10:00", "10:01"),

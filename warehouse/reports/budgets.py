@@ -13,10 +13,15 @@ from datetime import datetime
 
 from domain.billing_period import BillingPeriod
 from domain.budgets import BudgetOfMonth, BudgetSource, HourlyCosts, StepKind, reached_steps
-from domain.decisions import Decisions
+from domain.decisions.price_tables import STEPS
 from domain.interval import HOUR
 from warehouse.reports.opened_facts import Facts
 from warehouse.sql_files import statement
+
+_BUDGETS = """
+    select * from dim_budgets where billing_period = $period and state = 'counted'
+    order by tenant, budget_name, source
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +33,24 @@ class BudgetState:
     steps: Sequence[tuple[StepKind, int, datetime | None]]
 
 
-def decided_budgets(decisions: Decisions, period: BillingPeriod) -> list[BudgetOfMonth]:
-    """The provider's budgets of a month. A budget is named by its subject."""
-    found = [
+def budgets_of_month(facts: Facts, period: BillingPeriod) -> list[BudgetOfMonth]:
+    """The counted budgets of a month, by tenant and name."""
+    steps = STEPS.read
+    return [
         BudgetOfMonth(
-            tenant=row.tenant,
-            source=BudgetSource.DECISIONS,
+            tenant=row["tenant"],
+            source=BudgetSource(row["source"]),
+            name=row["budget_name"],
             billing_period=period,
-            currency=row.currency,
-            amount_nanos=row.amount_nanos,
-            workload=row.workload,
-            label=row.label,
-            actual_steps=row.actual_steps,
-            forecast_steps=row.forecast_steps,
+            currency=row["currency"],
+            amount_nanos=int(row["budget_nanos"]),
+            workload=(row["workload_kind"], row["workload_name"]),
+            label=(row["label_key"], row["label_value"]),
+            actual_steps=steps(row["actual_steps"]),
+            forecast_steps=steps(row["forecast_steps"]),
         )
-        for row in decisions.budgets_of(period)
+        for row in facts.rows(_BUDGETS, {"period": period.name})
     ]
-    return sorted(found, key=lambda one: (one.tenant, one.scope))
 
 
 def budget_states(

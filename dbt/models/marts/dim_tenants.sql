@@ -8,7 +8,8 @@ intervals as (
 
 budgets as (
 
-    select * from {{ ref('stg_decisions__budgets') }}
+    select * from {{ ref('dim_budgets') }}
+    where is_of_tenant
 
 ),
 

@@ -15,7 +15,8 @@ progress as (
 
 budgets as (
 
-    select * from {{ ref('stg_decisions__budgets') }}
+    select * from {{ ref('dim_budgets') }}
+    where is_of_tenant
 
 ),
 

@@ -10,8 +10,15 @@ renamed as (
 
     select
         tenant,
+        budget_name,
         currency,
-        budget_nanos
+        cast(budget_nanos as decimal(38, 0)) as budget_nanos,
+        workload_kind,
+        workload_name,
+        label_key,
+        label_value,
+        actual_steps,
+        forecast_steps
     from source
 
 )

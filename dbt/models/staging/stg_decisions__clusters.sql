@@ -16,7 +16,8 @@ renamed as (
         expects_samples,
         expects_journal,
         sample_interval_seconds,
-        scrape_interval_seconds
+        scrape_interval_seconds,
+        is_hub
     from source
 
 )
