@@ -244,7 +244,10 @@ def _require_no_floats(connection: duckdb.DuckDBPyConnection, mart: str) -> None
 
 
 def _first_line(cause: Exception) -> str:
-    return str(cause).strip().partition("\n")[0][:200]
+    """The first line that says what happened; before it, py4j names the call that failed."""
+    first, *others = str(cause).strip().splitlines() or [type(cause).__name__]
+    line = others[0] if others and first.startswith("An error occurred while") else first
+    return line.lstrip(": ")[:200]
 
 
 def _quoted(path: Path) -> str:
