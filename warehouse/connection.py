@@ -22,7 +22,7 @@ from warehouse.file_lock import hold_lock
 from warehouse.home import Home
 from warehouse.store import StoreUnusable
 
-MEMORY_LIMIT = "620MB"
+MEMORY_LIMIT = "480MB"
 """With the memory of Python and dbt, the refresh of a month of 3,400 GPUs stays below 1 GiB; larger
 operations spill to disk."""
 
