@@ -1,7 +1,7 @@
 """The numbers of the catalogue of faults, each with the scenarios that contain it.
 
 Put here: one row per number; the table in the reference is generated from it and from the faults.
-Not here: the faults (`fake_gpu.faults.catalogue`).
+Not here: the faults (`fake_gpu.faults.fault_catalogue`).
 
 Groups A (samples) and B (Kubernetes) are faults of a source; group I are defects that would make a
 simulated fleet useless. Most numbers are one fault line. Some are real events instead of faults;
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 
 
 @dataclass(frozen=True, slots=True)

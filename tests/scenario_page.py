@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Literal, get_args, get_origin
 
-from fake_gpu.faults.catalogue import CATALOGUE, Parameter
+from fake_gpu.faults.fault_catalogue import CATALOGUE, Parameter
 from fake_gpu.fleet.hardware import products, profiles
 from fake_gpu.scenario.schema import Scalar, Shaped, yaml_name
 from fake_gpu.scenario.spec import Scenario

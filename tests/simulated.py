@@ -24,7 +24,7 @@ from domain.billing_period import BillingPeriod
 from domain.findings import CheckResult, Finding
 from domain.interval import HOUR, Interval, format_instant
 from fake_gpu.clock import driven
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
 from orchestration import steps

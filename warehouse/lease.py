@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 
 from domain.clock import Clock
 from domain.errors import CouldNotLook
+from domain.identity import canonical_json
 from domain.interval import format_instant, parse_instant
 from warehouse.store import ObjectMissing, Store, reading
 
@@ -77,7 +78,7 @@ class LeaseState:
             "holder": self.holder,
             "nonce": self.nonce,
         }
-        return json.dumps(value, sort_keys=True).encode() + b"\n"
+        return canonical_json(value) + b"\n"
 
     @classmethod
     def from_bytes(cls, body: bytes) -> LeaseState:

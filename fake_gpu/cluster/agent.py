@@ -47,7 +47,7 @@ from fake_gpu.cluster.topology import (
     uses_of_holdings,
 )
 from fake_gpu.cluster.watching import WatchedObjects
-from fake_gpu.scenario.layouts import LayoutBook, book_of
+from fake_gpu.scenario.named_mig_layouts import LayoutBook, book_of
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.spec_hardware import Layout
 

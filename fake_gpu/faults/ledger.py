@@ -1,7 +1,7 @@
 """Which injected faults really happened: a fault that did not fire proves nothing.
 
 Put here: counting.
-Not here: the kinds of faults (`catalogue`).
+Not here: the kinds of faults (`fault_catalogue`).
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from fake_gpu.fleet.nodes import build_node
 from fake_gpu.fleet.play import Play
 from fake_gpu.fleet.quotas import QuotaDesk, quota_lives
 from fake_gpu.fleet.room import Room
-from fake_gpu.scenario.layouts import LayoutBook
 from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.named_mig_layouts import LayoutBook
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec import JOBS, ClusterSpec, MonitoringSpec, Scenario
 from fake_gpu.scenario.spec_hardware import NodeSpec

@@ -15,7 +15,7 @@ from fake_gpu.fleet.calendar import FOR_EVER
 from fake_gpu.fleet.model import Fault, Node
 from fake_gpu.fleet.namespaces import always_there, labels_of
 from fake_gpu.scenario.errors import BadScenario, Problem
-from fake_gpu.scenario.layouts import LayoutBook
+from fake_gpu.scenario.named_mig_layouts import LayoutBook
 from fake_gpu.scenario.schema import Unreadable
 from fake_gpu.scenario.seeds import stream
 from fake_gpu.scenario.spec import ClusterSpec, Scenario

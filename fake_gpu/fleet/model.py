@@ -133,7 +133,7 @@ class Fault:
     """One line of a scenario's faults: the kind, the place, the start and the end."""
 
     fault_id: str  # unique in the scenario: "dropped_scrapes#1"
-    kind: str  # a name in `fake_gpu.faults.catalogue`
+    kind: str  # a name in `fake_gpu.faults.fault_catalogue`
     cluster_id: str  # "" : every cluster
     from_at: int
     until_at: int

@@ -16,7 +16,7 @@ from fake_gpu.fleet.device_plugin import cards_of, counts_of, devices_of
 from fake_gpu.fleet.feature_discovery import CardCut, node_labels
 from fake_gpu.fleet.hardware import place, products
 from fake_gpu.fleet.model import Card, DcgmNames, Device, Incident, Node, NodeState
-from fake_gpu.scenario.layouts import LayoutBook
+from fake_gpu.scenario.named_mig_layouts import LayoutBook
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.spec_hardware import Layout, NodeSpec
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from domain.interval import format_instant
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.model import Cluster, Fault, Fleet, Node, instant
 
 

@@ -2,7 +2,7 @@
 
 Put here: finding a fault by its kind, and its parameters.
 Not here: the effect of a fault on a response (`trouble`, `lists`, `watch`, `timeline`,
-`distortion`), or its description (`fake_gpu.faults.catalogue`).
+`distortion`), or its description (`fake_gpu.faults.fault_catalogue`).
 """
 
 from __future__ import annotations

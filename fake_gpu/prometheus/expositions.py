@@ -18,7 +18,7 @@ from domain.clock import Clock
 from fake_gpu.exporters import amd, dcgm, scheduler
 from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.exporters.exposition import Head, labels_text
-from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families_of
+from fake_gpu.exporters.kube_state_metrics.metric_families import exposition, families_of
 from fake_gpu.exporters.numbers import exposition_text
 from fake_gpu.fleet.model import Cluster, PodLife
 from fake_gpu.kubernetes.objects import ObjectHistory

@@ -11,8 +11,8 @@ from itertools import chain
 
 from fake_gpu.exporters import dcgm, pod_lives, scheduler
 from fake_gpu.exporters.devices import NodeUse, Stowaway
-from fake_gpu.exporters.kube_state_metrics.catalogue import families_of
 from fake_gpu.exporters.kube_state_metrics.forms import Family
+from fake_gpu.exporters.kube_state_metrics.metric_families import families_of
 from fake_gpu.fleet.model import Cluster, Fault, PodLife
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_faults import DisturbedSeries

@@ -15,7 +15,7 @@ from domain.mig.parted import parse_parted_file
 from fake_gpu.scenario.design_config import is_foreign, read_foreign
 from fake_gpu.scenario.errors import BadScenario, Problem, UnknownScenario
 from fake_gpu.scenario.identities import identity_problems
-from fake_gpu.scenario.layouts import LayoutBook, book_of
+from fake_gpu.scenario.named_mig_layouts import LayoutBook, book_of
 from fake_gpu.scenario.openb import OPENB, openb_folder, openb_scenario
 from fake_gpu.scenario.scalars import parse_time
 from fake_gpu.scenario.schema import Reader, Unreadable, line_at

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 
-from fake_gpu.faults.catalogue import CATALOGUE, FaultKind, Parameter
+from fake_gpu.faults.fault_catalogue import CATALOGUE, FaultKind, Parameter
 from fake_gpu.scenario.scalars import Seconds, Share, Time
 from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, is_null, key
 from fake_gpu.scenario.spec_hardware import NodeSpec

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from fake_gpu.clock import driven
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Fleet, instant
 from fake_gpu.scenario.load import load_scenario

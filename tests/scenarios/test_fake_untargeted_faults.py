@@ -17,7 +17,7 @@ from fractions import Fraction
 import pytest
 
 from fake_gpu.clock import driven
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import OPENB, library, load_scenario
 from fake_gpu.scenario.spec import FaultSpec, Scenario

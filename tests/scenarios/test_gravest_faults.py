@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 from tests.scenarios import test_thanos_faults as thanos
 from tests.unit import test_build_unknown_devices as vendors
 from tests.unit import test_collector_faults as collector

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from domain.interval import parse_instant
-from fake_gpu.exporters.kube_state_metrics.catalogue import exposition, families
+from fake_gpu.exporters.kube_state_metrics.metric_families import exposition, families
 from fake_gpu.exporters.scheduler import exposition as scheduler_exposition
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Cluster

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fake_gpu.exporters.kube_state_metrics.catalogue import AllowLists, exposition, families
 from fake_gpu.exporters.kube_state_metrics.forms import prometheus_labels, quantity, unit_of
+from fake_gpu.exporters.kube_state_metrics.metric_families import AllowLists, exposition, families
 from tests.shared_data import shared_text
 
 # Families of later versions than the 2.15 that made the capture.

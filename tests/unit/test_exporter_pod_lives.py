@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fake_gpu.exporters import pod_lives, scheduler
-from fake_gpu.exporters.kube_state_metrics.catalogue import families
+from fake_gpu.exporters.kube_state_metrics.metric_families import families
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Cluster, Container, Fleet, PhaseChange, Run
 from fake_gpu.kubernetes.objects import ObjectHistory

@@ -12,7 +12,7 @@ import pytest
 
 from domain.tenant import BelongsTo, Ownership
 from fake_gpu.clock import epoch
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Cluster, Fleet, PodLife
 from fake_gpu.scenario.load import library, load_scenario

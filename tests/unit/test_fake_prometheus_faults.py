@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from fake_gpu.clock import epoch, fixed
-from fake_gpu.faults.catalogue import CATALOGUE
+from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.app import make_app
 from tests.asgi import Client
