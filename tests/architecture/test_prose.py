@@ -24,6 +24,7 @@ PLAIN = (
     "tests/release",
     "tests/scenarios",
     "tests/servers",
+    "tests/unit",
     "warehouse",
 )
 """The packages and folders that keep the limits; others join once their text is rewritten."""
