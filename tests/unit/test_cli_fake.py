@@ -60,7 +60,7 @@ def test_suspicious_values_are_warned_of_and_the_fleet_is_shown(tmp_path: Path) 
     warnings = [line for line in ran.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 2
     assert "node_removed is in force from 2026-10-02T16:00:00Z" in warnings[0]
-    assert "pods_replaced#0 touches nothing" in warnings[1]
+    assert "pods_replaced#0 has no effect" in warnings[1]
 
 
 def test_a_bad_file_ends_with_2_and_its_lines(tmp_path: Path) -> None:

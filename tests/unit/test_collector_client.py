@@ -104,7 +104,7 @@ def test_a_list_with_an_invalid_object_is_refused_whole() -> None:
     taken: list[ListedPage] = []
     got = take_list(talking(saying(body)), StoppedClock(NOON), "nodes", "hourly", "", taken.append)
     assert ([page.documents for page in taken], got.complete) == ([()], False)
-    assert "no whole JSON document" in got.reason
+    assert "incomplete JSON document" in got.reason
 
 
 def test_labels_with_half_a_character_are_read() -> None:
@@ -195,7 +195,7 @@ def test_a_410_inside_the_stream_is_history_gone(error: dict[str, object]) -> No
     ("body", "seen"),
     [
         (event("ADDED", "8")[:-10], "within an event"),
-        (b"not json\n", "no whole JSON"),
+        (b"not json\n", "incomplete JSON"),
         (b'{"type": 5, "object": {}}\n', "no watch event"),
     ],
 )

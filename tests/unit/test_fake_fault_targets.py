@@ -149,8 +149,8 @@ def test_a_fault_of_the_history_without_an_effect_raises_a_warning() -> None:
     ]
     fleet = build_fleet(loaded(TEXT + "".join(f"  - {{fault: {f}}}\n" for f in faults)))
     assert [warning.split(":")[0] for warning in silent_faults(fleet)] == [
-        "evicted_without_end#0 touches nothing",
-        "mig_repartition#0 touches nothing",
+        "evicted_without_end#0 has no effect",
+        "mig_repartition#0 has no effect",
     ]
 
 

@@ -136,7 +136,7 @@ def test_exactly_one_set_whose_slices_add_up_cannot_be_placed() -> None:
         ({"g1": 8}, "8 compute slots are asked for, and the card has 7"),
         ({"g4": 1, "wide": 2, "g1": 2}, "8 compute"),
         ({"me": 2}, "2 instances of 1g.5gb+me are requested, and the card has 1"),
-        ({"g3": 2, "g1": 1}, "the slices add up to 7 of 7, but 9 memory slots are asked for"),
+        ({"g3": 2, "g1": 1}, "the slices add up to 7 of 7, but 9 memory slots are requested"),
     ],
 )
 def test_a_set_that_does_not_fit_has_a_reason(counts: dict[str, int], reason: str) -> None:

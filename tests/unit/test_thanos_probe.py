@@ -258,7 +258,7 @@ def test_scraping_of_the_operators_namespace_is_checked_by_its_targets() -> None
 
 def test_pod_labels_are_checked_if_some_are_kept() -> None:
     metric = "kube_pod_labels"
-    assert "not asked for" in next(x for x in probed(complete) if x.check == metric).seen
+    assert "not queried" in next(x for x in probed(complete) if x.check == metric).seen
 
     def labelled(form: Form, **labels: str) -> httpx.Response:
         if not form["query"].startswith(metric):

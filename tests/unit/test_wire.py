@@ -142,7 +142,7 @@ def test_a_request_on_a_new_connection_is_not_repeated() -> None:
 def test_a_request_with_a_partial_response_is_not_repeated() -> None:
     with talking((OK, b"HTTP/1.1 2"), (OK,)) as (parrot, wire):
         ask(wire, parrot)
-        with pytest.raises(httpx.RemoteProtocolError, match="no whole answer"):
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete HTTP response"):
             ask(wire, parrot)
 
 
