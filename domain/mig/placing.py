@@ -69,7 +69,7 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
     """The first limit that plain adding-up breaks, or nothing."""
     compute = sum(profile.compute_slices * count for profile, count in counts.items())
     if compute > geometry.compute_slots:
-        return f"{compute} compute slots are asked for, and the card has {geometry.compute_slots}"
+        return f"{compute} compute slots are requested, and the card has {geometry.compute_slots}"
     instances = gpu_instances(geometry, counts)
     for name, count in instances:
         limit = _known(geometry, name).max_count
@@ -83,7 +83,7 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
         )
     media = sum(_known(geometry, name).media_engines * count for name, count in instances)
     if media > geometry.media_engines:
-        return f"{media} media engines are asked for, and the card has {geometry.media_engines}"
+        return f"{media} media engines are requested, and the card has {geometry.media_engines}"
     return ""
 
 

@@ -103,7 +103,7 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     """Validate SCENARIO, simulate it, and print its clusters as a table.
 
     An invalid scenario ends with exit code 2 and a list of all problems with their lines. Parts
-    without effect, such as a fault that touches nothing, are warnings on stderr.
+    without effect, such as a fault without an effect, are warnings on stderr.
     """
     loaded = _load(scenario, data)
     fleet = _fleet(loaded)

@@ -133,7 +133,7 @@ def test_exactly_one_set_whose_slices_add_up_cannot_be_placed() -> None:
 @pytest.mark.parametrize(
     ("counts", "reason"),
     [
-        ({"g1": 8}, "8 compute slots are asked for, and the card has 7"),
+        ({"g1": 8}, "8 compute slots are requested, and the card has 7"),
         ({"g4": 1, "wide": 2, "g1": 2}, "8 compute"),
         ({"me": 2}, "2 instances of 1g.5gb+me are requested, and the card has 1"),
         ({"g3": 2, "g1": 1}, "the slices add up to 7 of 7, but 9 memory slots are requested"),
@@ -175,7 +175,7 @@ def test_media_engines_are_counted_over_profiles() -> None:
     both = {parse_profile("1g.24gb+me.all"): 1, parse_profile("1g.24gb"): 1}
     placed = place(card, both)
     assert isinstance(placed, Unplaceable)
-    assert placed.reason == "5 media engines are asked for, and the card has 4"
+    assert placed.reason == "5 media engines are requested, and the card has 4"
 
 
 def test_huge_counts_get_a_quick_result() -> None:
