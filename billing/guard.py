@@ -1,9 +1,9 @@
-"""Whether the record may be written: not after an unreleased restore, nor behind a known head.
+"""Whether the record may be written: not after an unreleased restore, nor if a known head is lost.
 
 Put here: the refusals, and the release of a restored record.
 Not here: copying homes (`backup`), or the lease.
 
-A backup can be older than the record that it replaces; new numbers would then be given twice. So a
+A backup can be older than the record that it replaces; numbers would then be assigned twice. So a
 restored record stays read-only until it is compared with the latest head that was kept outside, or
 until two people confirm that nothing was issued since. The heads in documents/ are compared as
 well.
@@ -45,7 +45,7 @@ class RestoredRecord(WrongUse):
         )
 
 
-class RecordBehindItsHead(CheckFailed):
+class KnownHeadMissing(CheckFailed):
     """A head that was kept outside is not in the record."""
 
     code = "RECORD-002"
@@ -53,9 +53,9 @@ class RecordBehindItsHead(CheckFailed):
     def __init__(self, location: str, attested: Head, found: Head, kept_at: str) -> None:
         super().__init__(
             where=location,
-            seen=f"{kept_at} has event {attested.sequence} as {attested.sha256 or 'nothing'}, "
-            f"and here the record has {found.sha256 or 'nothing'} at that place",
-            why="events were lost or rewritten, and their numbers would be given twice",
+            seen=f"{kept_at}: event {attested.sequence} has the hash {attested.sha256 or '-'}; "
+            f"the record has {found.sha256 or '-'}",
+            why="events were lost or rewritten, and their numbers would be assigned twice",
             remedy="restore the newest backup of record/ that has this head",
         )
 
@@ -77,11 +77,11 @@ def require_head(record: Record, ledger: Ledger, attested: Head, kept_at: str) -
     found = ledger.events[place - 1].sha256 if 0 < place <= len(ledger.events) else ""
     if found != attested.sha256:
         location = record.store.location
-        raise RecordBehindItsHead(location, attested, Head(place, found), kept_at)
+        raise KnownHeadMissing(location, attested, Head(place, found), kept_at)
 
 
 def mark_restored(record: Record, head: Head, restored_at: datetime) -> str:
-    """Mark the record as restored; the mark is the first key of a restored record."""
+    """Mark the record as restored; write the mark before any other key."""
     note = to_bytes(
         {
             "restored_at": format_instant(restored_at.replace(microsecond=0)),
@@ -94,7 +94,7 @@ def mark_restored(record: Record, head: Head, restored_at: datetime) -> str:
     return restore_id
 
 
-def admit_restored(
+def approve_restored(
     record: Record,
     clock: Clock,
     *,

@@ -26,14 +26,14 @@ from billing.events import (
     gaps_in,
 )
 from billing.sealing import Document, SealBroken, from_bytes, require_seal, sha256, to_bytes
-from domain.errors import CouldNotLook, EvidenceChanged
+from domain.errors import EvidenceChanged, TemporarilyUnavailable
 from warehouse.lease import Lease
 from warehouse.store import ObjectMissing, Store
 
 _EVENTS = "events/"
 
 
-class RecordMovedOn(CouldNotLook):
+class RecordChangedConcurrently(TemporarilyUnavailable):
     """Another writer added an event in the meantime."""
 
     code = "RECORD-001"
@@ -43,12 +43,12 @@ class RecordMovedOn(CouldNotLook):
             where=f"{location}/{_EVENTS}",
             seen=f"it ended at event {expected.sequence} when this command began, "
             f"and ends at event {found.sequence} now",
-            why="numbers and corrections were chosen for the earlier end of the record",
+            why="document numbers and corrections were calculated for the earlier head",
             remedy="run the same command again",
         )
 
 
-class StaleWriter(CouldNotLook):
+class StaleWriter(TemporarilyUnavailable):
     """The lease of the writer is older than the last event."""
 
     code = "RECORD-001"
@@ -99,7 +99,7 @@ class Record:
         return frozenset(self.ledger().closes())
 
     def invoices(self, period: str) -> list[NumberedDocument]:
-        """The documents in the books of a period: its invoices, and voids of earlier ones."""
+        """The documents of a period: its invoices, and voids of earlier ones."""
         return [document for document in self.ledger().documents() if document.period == period]
 
     def seal(self, document: Mapping[str, object]) -> str:
@@ -119,7 +119,7 @@ class Record:
         return from_bytes(self.sealed_bytes(digest))
 
     def seal_files(self, files: Mapping[str, bytes], enclosed: Iterable[str]) -> Document:
-        """Seal the list of issued files, and the text of the enclosed ones; entries of an event."""
+        """Seal the list of issued files and the enclosed texts; returns fields for the event."""
         hashes = {name: sha256(content) for name, content in files.items()}
         texts = [
             {"schema": "gpu-ledger/enclosed-file/1", "name": name, "text": files[name].decode()}
@@ -144,17 +144,17 @@ class Record:
         recorded_at: datetime,
         recorded_by: str,
     ) -> Event:
-        """Add the event after `after`; refuse if the record has another end, or a newer writer."""
+        """Add the event after `after`; raises if the record has another head or a newer fence."""
         ledger = self.ledger()
         if ledger.head != after:
-            raise RecordMovedOn(self.store.location, after, ledger.head)
+            raise RecordChangedConcurrently(self.store.location, after, ledger.head)
         fence = lease.check()
         if fence < ledger.highest_fence:
             raise StaleWriter(self.store.location, fence, ledger.highest_fence)
         at = recorded_at.replace(microsecond=0)
         event = Event(after.sequence + 1, after.sha256, fence, at, recorded_by, kind, body)
         if not self.store.create(event_key(event.sequence), event.to_bytes()):
-            raise RecordMovedOn(self.store.location, after, self.head())
+            raise RecordChangedConcurrently(self.store.location, after, self.head())
         return event
 
     def verify(self, attested: Head | None = None) -> list[EvidenceChanged]:
@@ -173,21 +173,21 @@ class Record:
             try:
                 seals = sorted(set(Event.from_bytes(body).sealed_sha256s()))
             except NO_EVENT:
-                continue  # named by _chain
+                continue  # reported by _chain
             for digest in seals:
                 try:
                     self.sealed_bytes(digest)
                 except SealBroken as broken:
                     yield broken
                 except ObjectMissing:
-                    wrong = f"it names {sealed_key(digest)}, which is not there"
+                    wrong = f"it names {sealed_key(digest)}, which does not exist"
                     yield RecordChanged(self.store.location, key, wrong)
 
     def _numbers(self) -> Iterator[EvidenceChanged]:
         numbers = [document.number for document in self.ledger().documents()]
         for series in (INVOICE, STATEMENT):
             for number in gaps_in(series, numbers):
-                wrong = f"number {number} is missing or was given twice"
+                wrong = f"number {number} is missing or was assigned twice"
                 yield RecordChanged(self.store.location, _EVENTS, wrong)
 
     def _known_head(self, attested: Head | None) -> Iterator[EvidenceChanged]:

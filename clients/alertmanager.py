@@ -22,7 +22,7 @@ import msgspec
 from clients.credentials import TokenWithoutTls
 from clients.http_transport import BodyOverLimit, make_transport, whole_body
 from clients.redaction import secret_of
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from domain.interval import format_instant
 
 CONNECT_SECONDS = 10.0
@@ -33,7 +33,7 @@ BODY_BYTES_LIMIT = 64 << 20
 T = TypeVar("T")
 
 
-class AlertmanagerFailed(CouldNotLook):
+class AlertmanagerFailed(TemporarilyUnavailable):
     """An Alertmanager did not accept alerts, or did not list them."""
 
     code: ClassVar[str] = "ALERT-001"

@@ -14,13 +14,13 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from domain.errors import CouldNotLook, WrongUse
+from domain.errors import TemporarilyUnavailable, WrongUse
 
 # The characters of a header. RFC 6750 allows fewer, but tokens of Rancher contain a colon.
 _TOKEN = re.compile(rb"[\x21-\x7e]+")
 
 
-class CredentialUnreadable(CouldNotLook):
+class CredentialUnreadable(TemporarilyUnavailable):
     """A token, an authority or a certificate could not be read."""
 
     code = "KUBE-004"

@@ -6,13 +6,13 @@ Not here: requests (`clients.kubernetes`), or files that cannot be used (`client
 
 from __future__ import annotations
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 
 # The longest Retry-After that is respected: beyond it, the server's history is gone anyway.
 RETRY_AFTER_LIMIT = 60
 
 
-class ServerUnreachable(CouldNotLook):
+class ServerUnreachable(TemporarilyUnavailable):
     """No response arrived, or it broke off."""
 
     code = "KUBE-001"
@@ -26,7 +26,7 @@ class ServerUnreachable(CouldNotLook):
         )
 
 
-class ServerRefused(CouldNotLook):
+class ServerRefused(TemporarilyUnavailable):
     """The server responded with a failure."""
 
     code = "KUBE-002"
@@ -48,7 +48,7 @@ class ServerRefused(CouldNotLook):
         )
 
 
-class NotKubernetes(CouldNotLook):
+class NotKubernetes(TemporarilyUnavailable):
     """The response is not of the Kubernetes API: a login page, half a document."""
 
     code = "KUBE-001"

@@ -20,14 +20,14 @@ import msgspec
 from clients.credentials import TokenWithoutTls, make_tls_context
 from clients.http_transport import BodyOverLimit, make_transport, whole_body
 from clients.redaction import secret_of
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 120.0  # Thanos ends a query after two minutes by default
 ANSWER_BYTES_LIMIT = 512 << 20  # half an hour of 10,000 GPUs at 15 s has about 50 MB per metric
 
 
-class PrometheusFailed(CouldNotLook):
+class PrometheusFailed(TemporarilyUnavailable):
     """A query got no complete response."""
 
     code: ClassVar[str] = "KUBE-001"

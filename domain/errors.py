@@ -6,7 +6,7 @@
     ├── NotBillable         checked, and the answer is no                          exit 1
     ├── CheckFailed         something was checked and is not as it must be        exit 1
     │   └── EvidenceChanged bytes, decisions or records differ from their hash    exit 1
-    └── CouldNotLook        a source or a place did not let us look               exit 3
+    └── TemporarilyUnavailable        a source or a place did not let us look               exit 3
 
 Put here: the kinds, which are few, and the four parts of every message. Concrete errors are
 subclasses beside the code that raises them. Errors with one remedy share a `code`, such as
@@ -113,7 +113,7 @@ class EvidenceChanged(CheckFailed):
     code = "HASH-000"
 
 
-class CouldNotLook(LedgerError):
+class TemporarilyUnavailable(LedgerError):
     """A source, a disk or a lock did not let us look; nothing is known, nothing was changed."""
 
     code = "LOOK-000"

@@ -20,7 +20,7 @@ from email.utils import format_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from domain.errors import CouldNotLook, LedgerError
+from domain.errors import LedgerError, TemporarilyUnavailable
 from fake_gpu.clock import VirtualClock
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.build import build_fleet
@@ -49,7 +49,7 @@ Scope = MutableMapping[str, Any]
 Asgi = Callable[[Scope, Any, Any], Any]
 
 
-class PortTaken(CouldNotLook):
+class PortTaken(TemporarilyUnavailable):
     """A port that was asked for cannot be listened on."""
 
     code = "FAKE-008"

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from domain.interval import format_instant
 
 
-class RecordsUnreadable(CouldNotLook):
+class RecordsUnreadable(TemporarilyUnavailable):
     """A line of the records is no record."""
 
     code: ClassVar[str] = "PRUNE-001"

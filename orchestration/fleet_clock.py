@@ -14,14 +14,14 @@ from functools import cache
 
 import httpx
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from domain.interval import format_instant, parse_instant
 
 RESPONSE_SECONDS = 30.0
 POLL_SECONDS = 0.2
 
 
-class SimulationStopped(CouldNotLook):
+class SimulationStopped(TemporarilyUnavailable):
     """A part of a simulated month stopped: the fleet, its clock, or a collector."""
 
     code = "DEMO-002"

@@ -34,7 +34,7 @@ REMEDY = "delete it: the next refresh and check of the period write it again"
 FINDINGS_KEPT = 100
 """Blocking findings in the file; the tables in the warehouse have all of them."""
 
-CLEAN = "clean: nothing blocks the close"
+CLEAN = "ready: nothing blocks the close"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from domain.interval import format_instant
 from portal import consumption, fleet, focus, returned
 from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
-from portal.refusals import DocumentNotInPlace, PageNotFound, not_one_of
+from portal.refusals import DocumentFileMissing, PageNotFound, not_one_of
 from portal.visits import Parameters, Visit
 from warehouse.reports.opened_facts import Facts
 from warehouse.reports.usage import UnknownGrouping
@@ -524,12 +524,12 @@ def document_download(visit: Visit) -> Response:
 
 
 def issued_bytes(visit: Visit, period: str, name: str, digest: str) -> bytes:
-    """A file with the bytes that were issued; raises DocumentNotInPlace."""
+    """A file with the bytes that were issued; raises DocumentFileMissing."""
     path = visit.settings.documents / period / "tenants" / visit.tenant / name
     try:
         body = path.read_bytes()
     except OSError:
         body = b""
     if sha256_bytes(body) != digest:
-        raise DocumentNotInPlace(period, name)
+        raise DocumentFileMissing(period, name)
     return body

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 
 
-class ReviewFailed(CouldNotLook):
+class ReviewFailed(TemporarilyUnavailable):
     """The rights of a caller could not be reviewed."""
 
     code = "PORTAL-003"

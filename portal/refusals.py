@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from domain.errors import CouldNotLook, WrongUse
+from domain.errors import TemporarilyUnavailable, WrongUse
 
 
 class Refused(Exception):
@@ -67,7 +67,7 @@ class TokenNotValid(Refused, WrongUse):
         )
 
 
-class TooManyRequests(Refused, CouldNotLook):
+class TooManyRequests(Refused, TemporarilyUnavailable):
     """A caller sent more requests than it may."""
 
     code = "PORTAL-009"
@@ -82,7 +82,7 @@ class TooManyRequests(Refused, CouldNotLook):
         )
 
 
-class DocumentNotInPlace(Refused, CouldNotLook):
+class DocumentFileMissing(Refused, TemporarilyUnavailable):
     """The file of an issued document is missing, or does not have the bytes that were issued."""
 
     code = "PORTAL-010"
@@ -112,7 +112,7 @@ class RequestNotAllowed(Refused, WrongUse):
         self.status = status
 
 
-class RequestFailed(Refused, CouldNotLook):
+class RequestFailed(Refused, TemporarilyUnavailable):
     """The server failed while it responded."""
 
     code = "PORTAL-012"

@@ -30,7 +30,7 @@ from typing import Any
 import msgspec
 
 from clients.kubernetes import KubernetesClient
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from portal.callers import ReviewFailed
 
 GROUP, CONSUMPTION, NODE_HOURS = "gpu-ledger.io", "consumption", "nodehours"
@@ -105,7 +105,7 @@ class Reviews:
         document = {"apiVersion": version, "kind": kind, "spec": dict(spec)}
         try:
             status = self._client.create(path, document).get("status")
-        except CouldNotLook as cause:
+        except TemporarilyUnavailable as cause:
             raise ReviewFailed(self._client.url, f"{cause.code} {cause.seen}") from None
         if not isinstance(status, dict):
             raise ReviewFailed(self._client.url, f"a {kind} without a status")

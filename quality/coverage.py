@@ -74,7 +74,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class SignedGap:
+class AcceptedGap:
     """A decision that accepts a gap of one source, for all pods of a cluster or for one."""
 
     cluster_id: str
@@ -172,7 +172,7 @@ class GapReport:
     backfillable: bool
     tenants: tuple[str, ...]
     nanos: int  # estimated where no source has it; billed by one source where one does
-    signed: SignedGap | None = None
+    signed: AcceptedGap | None = None
     pods: tuple[str, ...] = ()  # in its hours or the hour before
     missing_seconds: int = 0  # of the interval: a gap of many short stretches is one
 
@@ -184,7 +184,7 @@ class GapReport:
 def gap_reports(
     expectations: Sequence[Expectation],
     gaps: Sequence[Gap],
-    signed: Sequence[SignedGap],
+    signed: Sequence[AcceptedGap],
     stakes: Stakes,
 ) -> list[GapReport]:
     """Every gap: unseen, accepted, or covered by the other source."""
@@ -197,7 +197,7 @@ def gap_reports(
             reports.append(_unseen("hour_not_measured", interval, own, stakes))
         for decision in accepted:
             for interval in intersection(unseen, [decision.interval]):
-                reports.append(_unseen("gap_signed", interval, own, stakes, decision))
+                reports.append(_unseen("gap_accepted", interval, own, stakes, decision))
         reports += _covered(expectation, own, unseen, stakes)
     return reports
 
@@ -248,7 +248,7 @@ def _unseen(
     interval: Interval,
     gaps: Sequence[Gap],
     stakes: Stakes,
-    decision: SignedGap | None = None,
+    decision: AcceptedGap | None = None,
 ) -> GapReport:
     touching = [gap for gap in gaps if gap.interval.overlaps(interval)]
     use = stakes.nearest(touching[0].cluster_id, interval)
@@ -351,7 +351,7 @@ def _reasons(gaps: Iterable[Gap]) -> tuple[str, ...]:
 def coverage_statuses(
     expectations: Sequence[Expectation],
     rows: Sequence[HourCoverage],
-    signed: Sequence[SignedGap],
+    signed: Sequence[AcceptedGap],
     window: Interval,
     stretches: Stretches | None = None,
 ) -> list[CoverageStatus]:
@@ -377,7 +377,7 @@ def _coverage_status(
     expected: CoverageStatus,
     expectations: Iterable[Expectation],
     row: HourCoverage | None,
-    signed: Iterable[SignedGap],
+    signed: Iterable[AcceptedGap],
     first_missing_at: datetime | None,
 ) -> CoverageStatus:
     hour = Interval(expected.hour_started_at, expected.hour_started_at + HOUR)

@@ -125,7 +125,7 @@ _KINDS = (
     ),
     Kind(
         "GAP-004",
-        "gap_signed",
+        "gap_accepted",
         blocks=False,
         remedy=Remedy.SIGN,
         means="A dated decision accepts time that no expected source covers.",

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from domain.findings import Finding
 from domain.interval import Interval
-from quality.coverage import SignedGap, hours_around
+from quality.coverage import AcceptedGap, hours_around
 from quality.finding_catalogue import CATALOGUE
 from quality.gap_findings import spelled
 from warehouse.reconciliation_rules import ReconciliationRule, rules_for
@@ -55,7 +55,7 @@ class Limits:
     uncertainty: Fraction = Fraction(5, 1000)
 
 
-def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[SignedGap]) -> list[Finding]:
+def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[AcceptedGap]) -> list[Finding]:
     """The finding that the rule of each stretch names, where it names one."""
     return [
         _stretch(rule, stretch, signed)
@@ -83,7 +83,7 @@ def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
 _ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive"})
 
 
-def _stretch(rule: ReconciliationRule, stretch: Stretch, signed: Iterable[SignedGap]) -> Finding:
+def _stretch(rule: ReconciliationRule, stretch: Stretch, signed: Iterable[AcceptedGap]) -> Finding:
     decision = _accepted(stretch, signed) if rule.blocks_close == "true" else None
     name = "dispute_accepted" if decision else rule.finding
     by = f"; {decision.treatment} by {decision.decided_by}" if decision else ""
@@ -102,7 +102,7 @@ def _stretch(rule: ReconciliationRule, stretch: Stretch, signed: Iterable[Signed
     )
 
 
-def _accepted(stretch: Stretch, signed: Iterable[SignedGap]) -> SignedGap | None:
+def _accepted(stretch: Stretch, signed: Iterable[AcceptedGap]) -> AcceptedGap | None:
     for decision in signed:
         if (
             decision.cluster_id == stretch.cluster_id

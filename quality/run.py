@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock, ready_until
 from domain.decisions import Decisions
-from domain.errors import CouldNotLook, LedgerError
+from domain.errors import LedgerError, TemporarilyUnavailable
 from domain.findings import Check, CheckResult, CoverageState, CoverageStatus, Finding
 from domain.interval import HOUR, Interval
 from quality import checked_facts
@@ -39,9 +39,9 @@ from quality.checks import (
 from quality.coverage import (
     JOURNAL,
     SAMPLES,
+    AcceptedGap,
     Expectation,
     GapReport,
-    SignedGap,
     Stakes,
     coverage_statuses,
     gap_reports,
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 Also = Callable[["duckdb.DuckDBPyConnection", CheckResult], None]
 
 
-class FactsMissing(CouldNotLook):
+class FactsMissing(TemporarilyUnavailable):
     """The period's facts are not in the warehouse."""
 
     code = "CHECK-001"
@@ -167,9 +167,9 @@ def expectations_of(decisions: Decisions, window: Interval) -> list[Expectation]
     ]
 
 
-def signed_gaps_of(decisions: Decisions) -> list[SignedGap]:
+def signed_gaps_of(decisions: Decisions) -> list[AcceptedGap]:
     return [
-        SignedGap(
+        AcceptedGap(
             cluster_id=row.cluster_id,
             source=row.source.value,
             interval=row.interval,
@@ -224,7 +224,7 @@ def _findings(
     period: BillingPeriod,
     decisions: Decisions,
     expectations: list[Expectation],
-    signed: list[SignedGap],
+    signed: list[AcceptedGap],
     clock: Clock,
 ) -> Iterator[Finding]:
     window, name = period.interval, period.name

@@ -24,7 +24,14 @@ PACKAGES = (
     "orchestration",
 )
 DEFINITIONS = "orchestration.dagster_code.definitions"  # reads a home when it is imported
-KINDS = {"WrongUse", "BadInput", "NotBillable", "CheckFailed", "EvidenceChanged", "CouldNotLook"}
+KINDS = {
+    "WrongUse",
+    "BadInput",
+    "NotBillable",
+    "CheckFailed",
+    "EvidenceChanged",
+    "TemporarilyUnavailable",
+}
 
 
 def every_error() -> dict[str, list[type[LedgerError]]]:

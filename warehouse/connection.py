@@ -17,7 +17,7 @@ from pathlib import Path
 
 import duckdb
 
-from domain.errors import CheckFailed, CouldNotLook
+from domain.errors import CheckFailed, TemporarilyUnavailable
 from warehouse.file_lock import hold_lock
 from warehouse.home import Home
 from warehouse.store import StoreUnusable
@@ -38,7 +38,7 @@ _FULL = ("No space left", "File too large", "Disk quota exceeded")
 """Messages of the operating system within DuckDB's messages."""
 
 
-class WarehouseInUse(CouldNotLook):
+class WarehouseInUse(TemporarilyUnavailable):
     """Another process has the file open."""
 
     code = "LOCK-001"

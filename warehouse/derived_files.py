@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from domain.identity import sha256
 from warehouse.file_lock import hold_lock
 
@@ -38,7 +38,7 @@ WAIT_SECONDS = 30.0
 """Compacting a day takes less than a second; a longer lock belongs to a build."""
 
 
-class DerivedFilesInUse(CouldNotLook):
+class DerivedFilesInUse(TemporarilyUnavailable):
     """Another process reads or compacts the derived files."""
 
     code = "LOCK-001"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 
 DUCKDB, SPARK = "duckdb", "spark"
 KINDS = (DUCKDB, SPARK)
@@ -41,7 +41,7 @@ class Engine:
 ON_DUCKDB = Engine()
 
 
-class SparkNotUsable(CouldNotLook):
+class SparkNotUsable(TemporarilyUnavailable):
     """The setting demands Spark, and no Spark session can be started here."""
 
     code = "WARE-010"

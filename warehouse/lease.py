@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from domain.clock import Clock
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from domain.identity import canonical_json
 from domain.interval import format_instant, parse_instant
 from warehouse.store import ObjectMissing, Store, reading
@@ -31,7 +31,7 @@ RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
 """The expiry of a lease that was given back: over by the clock of every host, also a slow one."""
 
 
-class LeaseHeld(CouldNotLook):
+class LeaseHeld(TemporarilyUnavailable):
     """Another process is writing."""
 
     code = "LOCK-001"
@@ -46,7 +46,7 @@ class LeaseHeld(CouldNotLook):
         )
 
 
-class LeaseLost(CouldNotLook):
+class LeaseLost(TemporarilyUnavailable):
     """This writer's lease has expired or was taken over."""
 
     code = "LOCK-001"

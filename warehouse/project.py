@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 
 _BLOCK = re.compile(r"{% docs (\w+) %}(.*?){% enddocs %}", re.DOTALL)
 _REFERENCE = re.compile(r"{{ doc\('(\w+)'\) }}")
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(r"{{ doc\('(\w+)'\) }}")
 PROJECT_SUFFIXES = (".sql", ".yml", ".csv", ".md")
 
 
-class ProjectMissing(CouldNotLook):
+class ProjectMissing(TemporarilyUnavailable):
     """The package was installed without its dbt project."""
 
     code = "WARE-003"

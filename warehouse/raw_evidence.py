@@ -20,7 +20,7 @@ import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.decisions.rows import Source
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from domain.interval import HOUR, Interval, format_instant
 from warehouse.attempt_hours import AttemptHour, attempt_hours, inside
 from warehouse.derived_files import DerivedFolder
@@ -48,7 +48,7 @@ def hours_taken(period: BillingPeriod) -> Mapping[Source, Interval]:
 _TABLES = {"thanos": THANOS_TABLES, "kubernetes": KUBERNETES_TABLES}
 
 
-class RunsMissing(CouldNotLook):
+class RunsMissing(TemporarilyUnavailable):
     """An attempt is landed, and its decoded Parquet is not there."""
 
     code = "WARE-004"

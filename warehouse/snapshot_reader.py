@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from warehouse.connection import connect
 from warehouse.reports.opened_facts import Facts
 from warehouse.snapshots import FORMAT, INDEX
@@ -52,7 +52,7 @@ OF_OTHER_TABLES = {
 """Tables without a cluster that are sums of others."""
 
 
-class SnapshotMissing(CouldNotLook):
+class SnapshotMissing(TemporarilyUnavailable):
     """There is no usable snapshot."""
 
     code = "PORTAL-001"
@@ -66,7 +66,7 @@ class SnapshotMissing(CouldNotLook):
         )
 
 
-class StatementTooLong(CouldNotLook):
+class QueryTimeout(TemporarilyUnavailable):
     """A statement on a snapshot was ended by its limit."""
 
     code = "PORTAL-002"
@@ -115,7 +115,7 @@ class Snapshots:
     def opened(self, tenant: str, clusters: Collection[str] | None = None) -> Iterator[Facts]:
         """The facts of one tenant, or of PROVIDER; where `clusters` is given, only theirs.
 
-        Raises SnapshotMissing, also for a tenant that does not exist, and StatementTooLong.
+        Raises SnapshotMissing, also for a tenant that does not exist, and QueryTimeout.
         """
 
         name = self.version(tenant)
@@ -130,7 +130,7 @@ class Snapshots:
                 left_out = () if clusters is None else _restrict(cursor, clusters)
                 yield replace(facts, connection=cursor, left_out=left_out)
             except duckdb.InterruptException:
-                raise StatementTooLong(self._statement_seconds) from None
+                raise QueryTimeout(self._statement_seconds) from None
             finally:
                 timer.cancel()
                 cursor.close()

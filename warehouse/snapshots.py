@@ -26,7 +26,7 @@ from typing import Any
 
 import duckdb
 
-from domain.errors import CouldNotLook, LedgerError
+from domain.errors import LedgerError, TemporarilyUnavailable
 from domain.identity import sha256
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected, lock_warehouse, transaction
@@ -180,7 +180,7 @@ class Written:
     written_count: int  # the others had the same rows before
 
 
-class SnapshotsNotWritten(CouldNotLook):
+class SnapshotsNotWritten(TemporarilyUnavailable):
     """A step is done, and the snapshots of its result could not be written."""
 
     code = "PORTAL-001"

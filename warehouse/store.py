@@ -21,7 +21,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
-from domain.errors import BadInput, CheckFailed, CouldNotLook, WrongUse
+from domain.errors import BadInput, CheckFailed, TemporarilyUnavailable, WrongUse
 
 KEY_LENGTH_LIMIT = 512
 """S3 allows 1024 bytes; half of it leaves room for any prefix that a bucket location adds."""
@@ -51,7 +51,7 @@ class KeyNotAllowed(WrongUse):
         )
 
 
-class ObjectMissing(CouldNotLook):
+class ObjectMissing(TemporarilyUnavailable):
     """An object that something refers to is not in the store."""
 
     code = "STORE-002"
@@ -65,7 +65,7 @@ class ObjectMissing(CouldNotLook):
         )
 
 
-class StoreUnusable(CouldNotLook):
+class StoreUnusable(TemporarilyUnavailable):
     """The folder or bucket refused a read or a write: full, read-only, away."""
 
     code = "STORE-003"

@@ -7,7 +7,7 @@ Not here: errors of the API server (`clients.kubernetes_errors`) and of the conf
 
 from __future__ import annotations
 
-from domain.errors import BadInput, CouldNotLook, WrongUse
+from domain.errors import BadInput, TemporarilyUnavailable, WrongUse
 
 
 class InvalidClusterConfiguration(BadInput):
@@ -24,7 +24,7 @@ class InvalidClusterConfiguration(BadInput):
         )
 
 
-class KubeletUnreachable(CouldNotLook):
+class KubeletUnreachable(TemporarilyUnavailable):
     """The kubelet's sockets do not respond."""
 
     code = "FAKE-021"

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import zstandard
 
 from domain.decisions.rows import Source
-from domain.errors import CouldNotLook, EvidenceChanged, LedgerError
+from domain.errors import EvidenceChanged, LedgerError, TemporarilyUnavailable
 from domain.identity import sha256_bytes
 from warehouse.manifest import Attempt, AttemptDraft
 from warehouse.store import UNREADABLE, KeyNotAllowed, ObjectMissing, Store, validate_key
@@ -81,7 +81,7 @@ class ManifestChanged(EvidenceChanged):
         )
 
 
-class ChainBusy(CouldNotLook):
+class ChainBusy(TemporarilyUnavailable):
     """Too many writers append to one chain at once."""
 
     code = "LOCK-001"
@@ -101,7 +101,7 @@ WRITERS = 8
 LATEST_LIMIT = 50
 """How far back one pull looks for the hour before it: two days of hourly attempts."""
 
-Problem = EvidenceChanged | CouldNotLook
+Problem = EvidenceChanged | TemporarilyUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ class Landing:
             except BodyChanged as problem:
                 attempt = named_by.get(digest)
                 problems.append(problem.with_attempt(attempt) if attempt else problem)
-            except (EvidenceChanged, CouldNotLook) as problem:
+            except (EvidenceChanged, TemporarilyUnavailable) as problem:
                 problems.append(problem)
         return LandingReport(
             attempt_count=len(attempts),
@@ -284,7 +284,7 @@ class Landing:
             for key in keys:
                 try:
                     attempt = self._read_attempt(key)
-                except (EvidenceChanged, CouldNotLook) as problem:
+                except (EvidenceChanged, TemporarilyUnavailable) as problem:
                     problems.append(problem)
                     head = None
                     continue

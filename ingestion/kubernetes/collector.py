@@ -21,7 +21,7 @@ from typing import Any
 
 from clients.kubernetes import KubernetesClient
 from domain.clock import Clock
-from domain.errors import CouldNotLook, WrongUse
+from domain.errors import TemporarilyUnavailable, WrongUse
 from ingestion.kubernetes.health import Health
 from ingestion.kubernetes.instant_barrier import InstantBarrier
 from ingestion.kubernetes.journal import JournalWriter
@@ -387,7 +387,7 @@ class Collector:
                 self._writer.flush(now.replace(microsecond=0))
                 self.health.spool_trouble = ""
                 break
-            except CouldNotLook as trouble:
+            except TemporarilyUnavailable as trouble:
                 self.health.spool_trouble = trouble.seen
                 if self._writer.pending_count < PENDING_LINES_LIMIT or self._halt.is_set():
                     break

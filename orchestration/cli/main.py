@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from domain.errors import CouldNotLook, LedgerError, WrongUse
+from domain.errors import LedgerError, TemporarilyUnavailable, WrongUse
 from orchestration.cli.terminal import guard_terminals
 
 # name -> (module below orchestration.cli, attribute, one-line help), in the order of the pipeline.
@@ -84,7 +84,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
-class PlaceFailed(CouldNotLook):
+class PlaceFailed(TemporarilyUnavailable):
     """The operating system could not read or write a file."""
 
     code = "PLACE-001"

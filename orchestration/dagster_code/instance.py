@@ -18,7 +18,7 @@ import sqlalchemy
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from clients.redaction import secret_of
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from orchestration.dagster_code.model_assets import POOL
 from orchestration.dagster_code.resources import HOME_VARIABLE
 from orchestration.dagster_code.run_tags import STARTED_IN, MarkingLauncher
@@ -134,7 +134,7 @@ def _launcher(mark: str) -> dict[str, object]:
     }
 
 
-class DatabaseUnreachable(CouldNotLook):
+class DatabaseUnreachable(TemporarilyUnavailable):
     """Dagster's PostgreSQL is unreachable."""
 
     code = "UP-003"

@@ -23,7 +23,7 @@ the `gpu-ledger up` of that folder."""
 PRIORITY = "dagster/priority"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
-A_PERSON = "a person"
+A_PERSON = "manual"
 """The requester of a run that was launched in the web UI: Dagster does not record the user."""
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from domain.errors import CouldNotLook, WrongUse
+from domain.errors import TemporarilyUnavailable, WrongUse
 from ingestion.evidence.hour_ledger import ready
 from orchestration import open_hours
 from orchestration.dagster_code.check_assets import CHECK_RESULT
@@ -54,7 +54,7 @@ STOP_SECONDS = 30.0
 LINKS_LIMIT = 24
 
 
-class WebUiDidNotStart(CouldNotLook):
+class WebUiDidNotStart(TemporarilyUnavailable):
     """Webserver or daemon ended, or did not respond."""
 
     code = "UP-001"

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 EXITS = {
     1: "not billable, or a check failed",
     2: "wrong use",
-    3: "could not look",
+    3: "temporarily unavailable",
 }
 
 

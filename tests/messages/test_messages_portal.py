@@ -19,7 +19,7 @@ import pytest
 from domain.errors import LedgerError
 from portal.callers import ReviewFailed
 from portal.refusals import (
-    DocumentNotInPlace,
+    DocumentFileMissing,
     PageNotFound,
     RequestFailed,
     RequestNotAllowed,
@@ -29,7 +29,7 @@ from portal.refusals import (
 )
 from portal.tokens import COLUMNS, FILE, TokenFile
 from warehouse.reports.opened_facts import FactsOfAnotherVersion
-from warehouse.snapshot_reader import STATEMENT_SECONDS, Snapshots, StatementTooLong
+from warehouse.snapshot_reader import STATEMENT_SECONDS, QueryTimeout, Snapshots
 from warehouse.snapshots import SnapshotsNotWritten
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -41,7 +41,7 @@ def without_snapshots() -> None:
 
 def too_long() -> None:
     # `test_snapshots` runs a statement that is stopped; this is its message with the usual limit.
-    raise StatementTooLong(STATEMENT_SECONDS)
+    raise QueryTimeout(STATEMENT_SECONDS)
 
 
 def not_reviewed() -> None:
@@ -80,7 +80,7 @@ PROVOKED: dict[str, Callable[[], None]] = {
     "PORTAL-007": raising(not_one_of("format", ("json", "csv"))),
     "PORTAL-008": raising(TokenNotValid()),
     "PORTAL-009": raising(TooManyRequests()),
-    "PORTAL-010": raising(DocumentNotInPlace("2026-10", "INV-000001.pdf")),
+    "PORTAL-010": raising(DocumentFileMissing("2026-10", "INV-000001.pdf")),
     "PORTAL-011": raising(RequestNotAllowed(405, "The method is not GET", "Send a GET request")),
     "PORTAL-012": raising(RequestFailed()),
 }

@@ -28,9 +28,9 @@ from billing.corrections import billed_so_far, left_of
 from billing.documents_folder import document_bundle, period_bundle
 from billing.events import DocumentStatus, EventKind
 from billing.gate import PeriodNotBillable
-from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored, mark_restored
+from billing.guard import KnownHeadMissing, RestoredRecord, approve_restored, mark_restored
 from billing.invoice import read_lines
-from billing.record import Record, RecordMovedOn, event_key, sealed_key
+from billing.record import Record, RecordChangedConcurrently, event_key, sealed_key
 from billing.recount import commit_corrections, corrections_from
 from billing.rendering.focus import cost_and_usage
 from billing.usage import ChargeKey
@@ -184,13 +184,13 @@ class Months(RuleBasedStateMachine):
         attested = Record(self.ledger.store).head()
         record = self.ledger.restored(data.draw(st.sampled_from(self.backups[-3:])))
         with pytest.raises(RestoredRecord):
-            admit_restored(record, self.ledger.clock, names=("ada", "ada"))
+            approve_restored(record, self.ledger.clock, names=("ada", "ada"))
         if record.head() != attested:
-            with pytest.raises(RecordBehindItsHead):
-                admit_restored(record, self.ledger.clock, attested=attested)
+            with pytest.raises(KnownHeadMissing):
+                approve_restored(record, self.ledger.clock, attested=attested)
             return
         named = {"attested": attested} if by_head else {"names": ("ada", "bob")}
-        admit_restored(record, self.ledger.clock, **named)  # type: ignore[arg-type]
+        approve_restored(record, self.ledger.clock, **named)  # type: ignore[arg-type]
         assert isinstance(record.store, MemoryStore)
         self.ledger.store = record.store
 
@@ -401,7 +401,7 @@ def test_a_plan_for_an_older_record_is_not_used() -> None:
     books = ledger.books
     plan = plan_from(books, grounds_of(PERIODS[1], LATE), START)
     ledger.close(PERIODS[0], SECONDS["2026-01"])
-    with pytest.raises(RecordMovedOn):
+    with pytest.raises(RecordChangedConcurrently):
         commit_close(books, PERIODS[1], plan, ledger.clock, "bob", FILES)
     ledger.close(PERIODS[1], LATE)
     assert Record(ledger.store).verify() == []

@@ -22,7 +22,7 @@ from billing.backup import verify_backup as verify_with
 from billing.close import close_period
 from billing.documents_folder import render_documents
 from billing.events import Head
-from billing.guard import RecordBehindItsHead, RestoredRecord, admit_restored
+from billing.guard import KnownHeadMissing, RestoredRecord, approve_restored
 from billing.record import Record
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
@@ -282,7 +282,7 @@ def test_a_restored_record_is_read_only_until_it_is_approved(world: World, tmp_p
         close(november, DECEMBER)
     with pytest.raises(RestoredRecord):
         void_document(november.home, "INV-000001", "why", CLOCK)
-    admit_restored(Record(november.home.record_store()), CLOCK, attested=head_of(world.home))
+    approve_restored(Record(november.home.record_store()), CLOCK, attested=head_of(world.home))
     close(november, DECEMBER)
     assert "2026-11" in Record(november.home.record_store()).closed_periods()
 
@@ -291,8 +291,8 @@ def test_a_head_that_the_backup_lacks_keeps_the_record_closed(world: World, tmp_
     november = restored(world, tmp_path)
     void_document(world.home, "INV-000001", "issued after the backup", CLOCK)
     record = Record(november.home.record_store())
-    with pytest.raises(RecordBehindItsHead):
-        admit_restored(record, CLOCK, attested=head_of(world.home))
+    with pytest.raises(KnownHeadMissing):
+        approve_restored(record, CLOCK, attested=head_of(world.home))
     with pytest.raises(RestoredRecord):
         close(november, DECEMBER)
 
@@ -302,8 +302,8 @@ def test_approval_by_two_different_names_is_recorded(world: World, tmp_path: Pat
     record = Record(november.home.record_store())
     for names in (("ada", "ada"), ("ada", ""), ("", "")):
         with pytest.raises(RestoredRecord):
-            admit_restored(record, CLOCK, names=names)
-    admit_restored(record, CLOCK, names=("ada", "bob"))
+            approve_restored(record, CLOCK, names=names)
+    approve_restored(record, CLOCK, names=("ada", "bob"))
     assert record.events()[-1].body["signed_by"] == ["ada", "bob"]
     close(november, DECEMBER)
 
@@ -317,7 +317,7 @@ def test_an_older_record_copied_over_a_newer_one_is_noticed(world: World, tmp_pa
     shutil.rmtree(world.home.record)
     shutil.copytree(older, world.path / "record")
     december = World(world.path, period=BillingPeriod("2026-12"), pods=[])
-    with pytest.raises(RecordBehindItsHead, match=r"2026-11/head\.json"):
+    with pytest.raises(KnownHeadMissing, match=r"2026-11/head\.json"):
         close(december, datetime(2027, 1, 5, tzinfo=UTC))
 
 

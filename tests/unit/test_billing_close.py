@@ -20,7 +20,7 @@ from billing.close import (
 )
 from billing.documents_folder import RenderedDifferently, render_documents
 from billing.gate import PeriodNotBillable
-from billing.record import Record, RecordMovedOn
+from billing.record import Record, RecordChangedConcurrently
 from billing.rendering import document_files
 from billing.verifier import verify
 from domain.billing_period import BillingPeriod
@@ -223,7 +223,8 @@ def test_two_closes_of_different_months_do_not_conflict(world: World) -> None:
     november = World(world.path, period=BillingPeriod("2026-11"), pods=[])
     november.write()
     with pytest.raises(
-        RecordMovedOn, match="ended at event 0 when this command began, and ends at event 1 now"
+        RecordChangedConcurrently,
+        match="ended at event 0 when this command began, and ends at event 1 now",
     ):
         close_during(world, lambda: close(world), november.period)
     assert Record(world.home.record_store()).closed_periods() == {"2026-10"}

@@ -121,7 +121,7 @@ def test_a_bucket_with_a_password_is_refused(tmp_path: Path) -> None:
 def test_a_hub_gets_its_allowlist_reader_and_cluster_policy(tmp_path: Path) -> None:
     written(tmp_path, "--from-acm", "--managed-cluster", "prod-us")
     decided = tmp_path / "decisions/clusters.csv"
-    row = "c1,prod-eu,2026-10-01T00:00:00Z,,both,300,30,measured,A Person,2026-09-30\n"
+    row = "c1,prod-eu,2026-10-01T00:00:00Z,,both,300,30,measured,A Person,2026-09-30,\n"
     decided.write_text(decided.read_text(encoding="utf-8") + row, encoding="utf-8")
     (tmp_path / "deploy/acm/2-hub-reader.yaml").unlink()
     written(tmp_path, "--from-acm", "--managed-cluster", "prod-us")

@@ -100,11 +100,11 @@ def test_init_changes_no_existing_file(tmp_path: Path) -> None:
 def test_a_bad_decision_is_named_with_file_and_line_and_exits_with_1(tmp_path: Path) -> None:
     run("init", str(tmp_path))
     clusters = tmp_path / "decisions" / "clusters.csv"
-    clusters.write_text(clusters.read_text() + "c1,east,2026-13-01,,both,30,30,r,p,2026-10-01\n")
+    clusters.write_text(clusters.read_text() + "c1,east,2026-13-01,,both,30,30,r,p,2026-10-01,\n")
     ran = run("decisions", "check", "--home", str(tmp_path), "-o", "json")
     assert ran.returncode == 1
     [problem] = json.loads(ran.stdout)
-    line = clusters.read_text().splitlines().index("c1,east,2026-13-01,,both,30,30,r,p,2026-10-01")
+    line = clusters.read_text().splitlines().index("c1,east,2026-13-01,,both,30,30,r,p,2026-10-01,")
     assert "clusters.csv" in problem["where"]
     assert str(line + 1) in problem["where"]
     assert "2026-13-01" in problem["seen"]

@@ -180,7 +180,7 @@ def test_runs_are_tagged_with_period_and_requester(dagster: Dagster) -> None:
     dagster.materialize(JOURNAL, partition=NAMES[0])
     [run] = dagster.instance.get_runs()
     assert run.tags["period"] == "2026-10"
-    assert run.tags["requested_by"] == "a person"
+    assert run.tags["requested_by"] == "manual"
 
 
 def test_pulling_by_name_queries_only_the_missing_hours(dagster: Dagster) -> None:

@@ -11,11 +11,11 @@ from domain.interval import Interval
 from quality.coverage import (
     JOURNAL,
     SAMPLES,
+    AcceptedGap,
     Expectation,
     Gap,
     HourCoverage,
     HourUse,
-    SignedGap,
     Stakes,
     coverage_statuses,
     gap_reports,
@@ -42,12 +42,12 @@ def gap(
     return Gap("c1", source, interval, reason, backfillable)
 
 
-def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> SignedGap:
-    return SignedGap("c1", source, interval, "bill_nothing", "fire drill", "ada", pod_uid)
+def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> AcceptedGap:
+    return AcceptedGap("c1", source, interval, "bill_nothing", "fire drill", "ada", pod_uid)
 
 
 def coverage_findings(
-    expectations: list[Expectation], gaps: list[Gap], decisions: list[SignedGap], stakes: Stakes
+    expectations: list[Expectation], gaps: list[Gap], decisions: list[AcceptedGap], stakes: Stakes
 ) -> list[Finding]:
     return gap_findings(gap_reports(expectations, gaps, decisions, stakes), "EUR")
 
@@ -181,7 +181,7 @@ def test_gaps_in_other_hours_or_with_other_reasons_are_separate_rows() -> None:
 def test_an_accepted_gap_does_not_block_and_names_the_approver() -> None:
     gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]
     [finding] = coverage_findings(MEASURED, gaps, [signed(hours(9, 10))], NO_STAKES)
-    assert finding.name == "gap_signed"
+    assert finding.name == "gap_accepted"
     assert not finding.blocks
     assert "accepted by ada (bill_nothing: fire drill)" in finding.seen
 
@@ -191,7 +191,7 @@ def test_accepting_a_part_of_a_gap_leaves_the_rest_blocking() -> None:
     found = coverage_findings(MEASURED, gaps, [signed(hours(9, 10))], NO_STAKES)
     assert [(f.name, f.hour_started_at) for f in found] == [
         ("hour_not_measured", at(10)),
-        ("gap_signed", at(9)),
+        ("gap_accepted", at(9)),
     ]
 
 

@@ -192,6 +192,7 @@ def create_raw_decisions_of(
         "period_started_at": PERIOD.started_at,
         "period_ended_at": PERIOD.ended_at,
         "decisions_sha256": "",
+        "currency": "",
     }
     create_table(connection, "parameters", [period])
     closed = [{"billing_period": name} for name in sorted(closed_periods)]

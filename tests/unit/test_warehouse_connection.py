@@ -26,7 +26,7 @@ from warehouse.store import StoreUnusable
 
 
 def test_every_connection_is_in_utc_and_has_limits(tmp_path: Path) -> None:
-    assert MEMORY_LIMIT == "620MB"
+    assert MEMORY_LIMIT == "480MB"
     with connected(tmp_path / "a.duckdb") as connection:
         row = connection.execute(
             "select current_setting('TimeZone'), current_setting('memory_limit'), "

@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 
 from domain.billing_period import BillingPeriod
-from domain.errors import CouldNotLook
+from domain.errors import TemporarilyUnavailable
 from domain.interval import Interval
 from warehouse.connection import WarehouseInUse, connect
 from warehouse.content_hash import row_counts
@@ -32,7 +32,7 @@ from warehouse.switched import Switched, periods_in, switched_periods
 Row = dict[str, Any]
 
 
-class NoFactsYet(CouldNotLook):
+class NoFactsYet(TemporarilyUnavailable):
     """No facts of the requested period."""
 
     code = "READ-001"
@@ -47,7 +47,7 @@ class NoFactsYet(CouldNotLook):
         )
 
 
-class FactsOfAnotherVersion(CouldNotLook):
+class FactsOfAnotherVersion(TemporarilyUnavailable):
     """Facts were counted by a version of the code that had other tables or columns."""
 
     code = "READ-001"
