@@ -34,7 +34,7 @@ def test_every_connection_is_in_utc_and_has_limits(tmp_path: Path) -> None:
         ).fetchone()
     assert row is not None
     assert row[0] == "UTC"
-    assert row[1] == "591.2 MiB"
+    assert row[1] == "457.7 MiB"
     assert row[2] <= THREAD_LIMIT
 
 
