@@ -42,14 +42,15 @@ class RenderedDifferently(EvidenceChanged):
     code = "SEAL-002"
 
     def __init__(self, folder: Path, names: Sequence[str], issued_by: str) -> None:
+        period = folder.name
         super().__init__(
             where=f"{folder}/{names[0]}",
             seen=f"{len(names)} issued files are missing or changed, and this version renders "
-            f"other bytes; gpu-ledger {issued_by} issued them",
+            f"other bytes; they were issued by gpu-ledger {issued_by}",
             why="the record has the hash of every issued file, so other bytes would not pass "
             "`gpu-ledger verify`; the files were not written",
-            remedy=f"restore {folder} from a copy, or install gpu-ledger {issued_by} and close "
-            "the month again, which only writes its files",
+            remedy=f"restore {folder} from a copy, or install gpu-ledger {issued_by} and run "
+            f"`gpu-ledger close {period} --issue`, which only writes the missing files",
         )
 
 
@@ -176,7 +177,7 @@ class _Writer:
                 for event in events
                 for document in event.documents()
             }
-            issued_by = " or ".join(sorted(versions)) or "of that time"
+            issued_by = " or ".join(sorted(versions)) or "of an unknown version"
             raise RenderedDifferently(self.folder, self.differing, issued_by)
 
 

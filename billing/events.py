@@ -27,7 +27,14 @@ from domain.errors import BadInput
 from domain.interval import format_instant, parse_instant
 
 VERSION = 1
-NO_EVENT = (ValueError, LookupError, TypeError, AttributeError, RecursionError, BadInput)
+UNREADABLE_EVENT_ERRORS = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    BadInput,
+)
 """The exceptions of reading an event from other bytes."""
 
 
@@ -36,6 +43,7 @@ class EventKind(StrEnum):
     INVOICE_VOIDED = "invoice_voided"
     CORRECTIONS_RECORDED = "corrections_recorded"
     RECORD_RESTORED = "record_restored"
+    """Added when a restored record is released for writing."""
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -83,7 +91,7 @@ class Event:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Event:
-        """The event of these bytes; raises one of NO_EVENT for other bytes."""
+        """The event of these bytes; raises one of UNREADABLE_EVENT_ERRORS for other bytes."""
         document = from_bytes(body)
         event = cls(
             sequence=_whole(document["sequence"]),
@@ -258,23 +266,23 @@ def _link_problems(
     try:
         event = Event.from_bytes(body)
         canonical = event.to_bytes()
-    except NO_EVENT as cause:
+    except UNREADABLE_EVENT_ERRORS as cause:
         yield f"it is not an event: {cause}"
         return
     if canonical != body:
         yield "its bytes are not canonical"
     if event.sequence != sequence or not key.endswith(f"{sequence:010}.json"):
-        yield f"its sequence is {event.sequence}, its place is {sequence}"
+        yield f"its sequence is {event.sequence}, expected {sequence}"
     if event.previous_sha256 != previous:
-        yield f"it follows {event.previous_sha256 or 'nothing'}; the event before it is {previous}"
+        yield f"its previous_sha256 is {event.previous_sha256 or 'empty'}, expected {previous}"
     if event.fence < fence:
-        yield f"its fence is {event.fence}; fence {fence} had already written"
+        yield f"its fence {event.fence} is lower than fence {fence} of an earlier event"
 
 
 def _fence(body: bytes) -> int:
     try:
         return Event.from_bytes(body).fence
-    except NO_EVENT:
+    except UNREADABLE_EVENT_ERRORS:
         return 0
 
 

@@ -34,9 +34,9 @@ class PeriodNotBillable(NotBillable):
         named += [f"and {more} more findings"] if more > 0 else []
         super().__init__(
             where=f"period {period}",
-            seen=f"{len(blocking)} blocking: {_hours_and_amounts(blocking, currency)}\n    "
-            + "\n    ".join(named),
-            why="with blocking findings the amounts are not proved; nothing was recorded",
+            seen=f"{len(blocking)} blocking finding{'s' * (len(blocking) != 1)}; "
+            f"{_hours_and_amounts(blocking, currency)}\n    " + "\n    ".join(named),
+            why="amounts cannot be verified while findings block the close; nothing was recorded",
             remedy="; ".join(
                 f"`{command}` {purpose}"
                 for command, purpose in next_commands(period, blocking, check_result.missing_checks)

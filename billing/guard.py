@@ -62,7 +62,7 @@ class KnownHeadMissing(CheckFailed):
 
 def require_writable(home: Home, record: Record, ledger: Ledger) -> None:
     """Refuse if a restored record is not released, or a known head is missing."""
-    for restore_id in _unadmitted(record, ledger):
+    for restore_id in _unreleased(record, ledger):
         raise RestoredRecord(f"{record.store.location}/{RESTORES}{restore_id}.json", ledger.head)
     heads = list(_heads_in_documents(home))
     # Read after the heads, so that it has the events of commands that ran in between.
@@ -94,7 +94,7 @@ def mark_restored(record: Record, head: Head, restored_at: datetime) -> str:
     return restore_id
 
 
-def approve_restored(
+def release_restored(
     record: Record,
     clock: Clock,
     *,
@@ -109,7 +109,7 @@ def approve_restored(
     elif names is None or not all(names) or names[0] == names[1]:
         raise RestoredRecord(record.store.location, ledger.head)
     signed = list(names or ())
-    for restore_id in list(_unadmitted(record, ledger)):
+    for restore_id in list(_unreleased(record, ledger)):
         with lease(record.store, holder, clock, above=ledger.highest_fence) as held:
             body = {
                 "restore_id": restore_id,
@@ -121,21 +121,23 @@ def approve_restored(
         ledger = record.ledger()
 
 
-def _unadmitted(record: Record, ledger: Ledger) -> Iterator[str]:
-    admitted = {
+def _unreleased(record: Record, ledger: Ledger) -> Iterator[str]:
+    released = {
         str(event.body["restore_id"])
         for event in ledger.events
         if event.kind is EventKind.RECORD_RESTORED
     }
     for key in record.store.list(RESTORES):
         restore_id = key.removeprefix(RESTORES).removesuffix(".json")
-        if restore_id not in admitted:
+        if restore_id not in released:
             yield restore_id
 
 
 def _heads_in_documents(home: Home) -> Iterator[tuple[Path, Head]]:
     for path in sorted(home.documents.glob("*/head.json")):
-        with reading(str(path), "delete it: a close of the same month writes it again"):
+        period = path.parent.name
+        hint = f"delete it, and run `gpu-ledger close {period} --issue`, which writes missing files"
+        with reading(str(path), hint):
             found = json.loads(path.read_bytes())
             head = Head(int(found["sequence"]), str(found["sha256"]))
         yield path, head

@@ -15,8 +15,8 @@ from datetime import datetime
 
 from billing.events import (
     INVOICE,
-    NO_EVENT,
     STATEMENT,
+    UNREADABLE_EVENT_ERRORS,
     Event,
     EventKind,
     Head,
@@ -172,7 +172,7 @@ class Record:
         for key, body in self._event_bytes():
             try:
                 seals = sorted(set(Event.from_bytes(body).sealed_sha256s()))
-            except NO_EVENT:
+            except UNREADABLE_EVENT_ERRORS:
                 continue  # reported by _chain
             for digest in seals:
                 try:

@@ -65,7 +65,7 @@ class Kind:
         return (
             f"# {self.code}: {self.name}\n\n"
             f"## What it means\n\n{self.means}\n\n"
-            f"## Does it change a bill\n\n{self.bill} {blocks}\n\n"
+            f"## Effect on bills\n\n{self.bill} {blocks}\n\n"
             f"## What to do\n\n{self.to_do}\n\n{_REMEDIES[self.remedy]}\n"
         )
 

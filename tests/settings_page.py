@@ -74,7 +74,7 @@ PULL: Meanings = {
 SCHEDULE: Meanings = {
     "close_on_schedule": (
         "",
-        "close each period without findings on a schedule; if false, an operator closes",
+        "close each period without blocking findings on a schedule; if false, an operator closes",
     ),
     "postgres_url_file": (
         "SQLite",

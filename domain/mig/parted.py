@@ -172,7 +172,7 @@ class _Reader:
         if root.content is None:
             return {}
         if not isinstance(root.content, dict):
-            self._problem(root, "the file is no mapping")
+            self._problem(root, "the file is not a mapping")
             return {}
         fields = root.content
         if not fields:
@@ -274,7 +274,7 @@ class _Reader:
             return {}
         counts = self._counts(value)
         if value.content and not enabled:
-            self._problem(value, "mig-devices is there though mig-enabled is false")
+            self._problem(value, "mig-devices is set but mig-enabled is false")
         elif value.content and counts and not any(counts.values()):
             self._problem(value, "all counts of mig-devices are 0")
         return counts

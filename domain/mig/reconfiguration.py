@@ -69,7 +69,7 @@ class LayoutUnknown(WrongUse):
             where=f"the MIG layout of node {node}",
             seen=problem,
             why="without the present layout it is not known which instances and pods survive",
-            remedy="give the page of the node's dcgm-exporter (--metrics FILE), or the mig-parted "
+            remedy="pass the output of the node's dcgm-exporter (--metrics FILE) or the mig-parted "
             "file whose configuration is applied (--config FILE)",
         )
 

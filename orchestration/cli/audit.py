@@ -17,7 +17,7 @@ from billing.backup import restore as restore_home
 from billing.compare import RULES, compare_period
 from billing.events import Head
 from billing.explain import Stop, explain_line, explain_response, on_a_screen
-from billing.guard import approve_restored
+from billing.guard import release_restored
 from billing.record import Record
 from billing.verifier import read_bundle
 from billing.verifier import verify as check
@@ -296,7 +296,7 @@ def restore(
             "add --period for each closed month whose facts you need"
         )
     if confirmed:
-        approve_restored(
+        release_restored(
             Record(home.record_store()),
             clock,
             attested=Head(*_sequence_and_hash(head_path)) if head_path else None,

@@ -153,7 +153,7 @@ Examples:
     type=click.FloatRange(0, 3600),
     default=5.0,
     show_default=True,
-    help="How long a change of MIG layouts withdraws a node's devices.",
+    help="Seconds for which devices are unavailable during a MIG change.",
 )
 @click.option(
     "--dcgm-names",
@@ -180,8 +180,8 @@ def run(
     """Serve the simulated GPUs of one node, or of all kwok nodes, until SIGTERM.
 
     Device plugin, status updater, DCGM exporter and feature discovery are parts of one process. The
-    configuration is the ConfigMap `topology` of the namespace; a change counts at once, and an
-    invalid one changes nothing.
+    configuration is the ConfigMap `topology` of the namespace; changes apply immediately, and an
+    invalid configuration is ignored.
     """
     logging.basicConfig(
         level="INFO", stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
@@ -258,10 +258,14 @@ def fail(
     kubeconfig: Path | None,
     output: str,
 ) -> None:
-    """Let a device or the device plugin of NODE fail, until `recover`.
+    """Simulate a failure on NODE until `recover` is run.
 
-    unhealthy, xid, ecc: the device leaves allocatable, its capacity stays. lost: it leaves both.
-    refuse, slow: of Allocate calls. crash, socket: the device plugin, or only its socket, is gone.
+    \b
+    unhealthy, xid, ecc   the device is removed from allocatable, not from capacity
+    lost                  the device is removed from both
+    refuse, slow          Allocate calls are rejected or delayed
+    crash                 the device plugin is stopped
+    socket                the socket of the device plugin is removed
     """
     client = KubernetesClient(find_cluster_access(kubeconfig))
     try:

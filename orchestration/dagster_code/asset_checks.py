@@ -45,7 +45,7 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
             MAY_BE_BILLED,
             asset=asset,
             blocking=True,
-            description="No finding blocks the close; each required check evaluated rows.",
+            description="No finding blocks the close, and each required check evaluated rows.",
         )
     ]
     specs += [
@@ -53,7 +53,7 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
             kind.name,
             asset=asset,
             blocking=kind.blocks,
-            description=f"{kind.code}: {kind.bill}",
+            description=f"Passes without a finding {kind.code}: {kind.means}",
         )
         for kind in CATALOGUE.values()
     ]
@@ -154,7 +154,7 @@ def evidence_check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
         dg.AssetCheckSpec(
             HOURS_FRESH,
             asset=key,
-            description=f"At most {HOURS_BEHIND_LIMIT} of the newest hours is incomplete.",
+            description=f"At most {HOURS_BEHIND_LIMIT} hour after the newest complete is missing.",
         ),
     ]
 

@@ -98,8 +98,8 @@ class PullDueHours(dg.Config):
 
     hours: DueHours = Field(
         default=DueHours.ALL,
-        description="all: every due hour. live: the newest hour of each source. late_data: the "
-        "second queries after 3 and 26 hours.",
+        description="ALL: every due hour. LIVE: the newest hour of each source. LATE_DATA: hours "
+        "to be queried again 3 and 26 hours after they ended.",
     )
     windows_limit: int = Field(
         default=WINDOWS_LIMIT,
@@ -161,7 +161,7 @@ class ClosePeriod(dg.Config):
     issue: bool = Field(
         default=False,
         description="False: print the documents that a close would issue, and blocking findings. "
-        "True: close the period; this can only be corrected in a later period.",
+        "True: issue the invoices; corrections are billed in a later period.",
     )
     facts_sha256: str = Field(
         default="",

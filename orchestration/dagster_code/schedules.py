@@ -107,7 +107,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=close_period,
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="Closes the oldest open month if nothing blocks it; needs close_on_schedule.",
+        description="Closes the oldest open month if nothing blocks it; close_on_schedule only.",
     )
     def month_close(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome

@@ -56,7 +56,7 @@ def test_every_error_has_a_page_and_every_page_an_error() -> None:
         text = page.read_text(encoding="utf-8")
         titles = {f"# {code}: {kind.__name__}" for kind in errors[code]}
         assert text.partition("\n")[0] in titles, page
-        for section in ("## What it means", "## Does it change a bill", "## What to do"):
+        for section in ("## What it means", "## Effect on bills", "## What to do"):
             assert section in text, f"{page} lacks {section!r}"
 
 

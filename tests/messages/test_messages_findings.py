@@ -33,5 +33,5 @@ def test_a_page_has_the_effect_on_bills_and_the_remedy() -> None:
         page = kind.page()
         assert page.startswith(f"# {kind.code}: {kind.name}\n")
         assert ("It blocks a close." in page) is kind.blocks
-        for section in ("## What it means", "## Does it change a bill", "## What to do"):
+        for section in ("## What it means", "## Effect on bills", "## What to do"):
             assert section in page

@@ -28,7 +28,7 @@ from billing.corrections import billed_so_far, left_of
 from billing.documents_folder import document_bundle, period_bundle
 from billing.events import DocumentStatus, EventKind
 from billing.gate import PeriodNotBillable
-from billing.guard import KnownHeadMissing, RestoredRecord, approve_restored, mark_restored
+from billing.guard import KnownHeadMissing, RestoredRecord, mark_restored, release_restored
 from billing.invoice import read_lines
 from billing.record import Record, RecordChangedConcurrently, event_key, sealed_key
 from billing.recount import commit_corrections, corrections_from
@@ -184,13 +184,13 @@ class Months(RuleBasedStateMachine):
         attested = Record(self.ledger.store).head()
         record = self.ledger.restored(data.draw(st.sampled_from(self.backups[-3:])))
         with pytest.raises(RestoredRecord):
-            approve_restored(record, self.ledger.clock, names=("ada", "ada"))
+            release_restored(record, self.ledger.clock, names=("ada", "ada"))
         if record.head() != attested:
             with pytest.raises(KnownHeadMissing):
-                approve_restored(record, self.ledger.clock, attested=attested)
+                release_restored(record, self.ledger.clock, attested=attested)
             return
         named = {"attested": attested} if by_head else {"names": ("ada", "bob")}
-        approve_restored(record, self.ledger.clock, **named)  # type: ignore[arg-type]
+        release_restored(record, self.ledger.clock, **named)  # type: ignore[arg-type]
         assert isinstance(record.store, MemoryStore)
         self.ledger.store = record.store
 

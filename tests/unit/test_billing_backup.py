@@ -22,7 +22,7 @@ from billing.backup import verify_backup as verify_with
 from billing.close import close_period
 from billing.documents_folder import render_documents
 from billing.events import Head
-from billing.guard import KnownHeadMissing, RestoredRecord, approve_restored
+from billing.guard import KnownHeadMissing, RestoredRecord, release_restored
 from billing.record import Record
 from billing.voiding import void_document
 from domain.billing_period import BillingPeriod
@@ -282,7 +282,7 @@ def test_a_restored_record_is_read_only_until_it_is_approved(world: World, tmp_p
         close(november, DECEMBER)
     with pytest.raises(RestoredRecord):
         void_document(november.home, "INV-000001", "why", CLOCK)
-    approve_restored(Record(november.home.record_store()), CLOCK, attested=head_of(world.home))
+    release_restored(Record(november.home.record_store()), CLOCK, attested=head_of(world.home))
     close(november, DECEMBER)
     assert "2026-11" in Record(november.home.record_store()).closed_periods()
 
@@ -292,7 +292,7 @@ def test_a_head_that_the_backup_lacks_keeps_the_record_closed(world: World, tmp_
     void_document(world.home, "INV-000001", "issued after the backup", CLOCK)
     record = Record(november.home.record_store())
     with pytest.raises(KnownHeadMissing):
-        approve_restored(record, CLOCK, attested=head_of(world.home))
+        release_restored(record, CLOCK, attested=head_of(world.home))
     with pytest.raises(RestoredRecord):
         close(november, DECEMBER)
 
@@ -302,8 +302,8 @@ def test_approval_by_two_different_names_is_recorded(world: World, tmp_path: Pat
     record = Record(november.home.record_store())
     for names in (("ada", "ada"), ("ada", ""), ("", "")):
         with pytest.raises(RestoredRecord):
-            approve_restored(record, CLOCK, names=names)
-    approve_restored(record, CLOCK, names=("ada", "bob"))
+            release_restored(record, CLOCK, names=names)
+    release_restored(record, CLOCK, names=("ada", "bob"))
     assert record.events()[-1].body["signed_by"] == ["ada", "bob"]
     close(november, DECEMBER)
 

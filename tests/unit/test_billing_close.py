@@ -135,7 +135,7 @@ def test_close_refuses_a_month_with_a_missing_hour_and_names_it(world: World) ->
         close(world)
     message = refused.value.message()
     assert "cluster c1, 2026-10-09T11:00:00Z to 2026-10-09T12:00:00Z" in message
-    assert "1 blocking: 1 hour, about 3.60 EUR" in message  # the whole hour before
+    assert "1 blocking finding; 1 hour, about 3.60 EUR" in message  # the whole hour before
     assert Record(world.home.record_store()).events() == []
     assert documents(world.path) == {}
 

@@ -56,7 +56,7 @@ def test_files_that_mig_parted_accepts_are_accepted(text: str) -> None:
     ("text", "problem"),
     [
         ("{}", "unknown version"),
-        ("[]", "the file is no mapping"),
+        ("[]", "the file is not a mapping"),
         ("version: v2", "unknown version: 'v2'"),
         ("version: 1", "unknown version: 1"),
         ("mig-configs: {a: [{devices: all, mig-enabled: false}]}", "`version` is missing"),
@@ -73,7 +73,7 @@ def test_files_that_mig_parted_accepts_are_accepted(text: str) -> None:
         (entry_text("{devices: all, mig-enabled: true, mig-devices: []}"), "no mapping"),
         (
             entry_text('{devices: all, mig-enabled: false, mig-devices: {"1g.5gb": 1}}'),
-            "though mig-enabled is false",
+            "but mig-enabled is false",
         ),
         (entry_text("{devices: all, mig-enabled: false, bogus: 1}"), "unexpected field"),
         (entry_text("{devices: bogus, mig-enabled: false}"), "only text allowed is `all`"),
