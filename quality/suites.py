@@ -12,7 +12,9 @@ import functools
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -136,14 +138,29 @@ def load() -> None:
     _great_expectations()
 
 
+@contextmanager
+def _hidden(module: str) -> Iterator[None]:
+    """Make a module impossible to import for a while."""
+    before = sys.modules.get(module)
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+        if before is not None:
+            sys.modules[module] = before
+
+
 @functools.cache
 def _great_expectations() -> tuple[Any, Any]:
     """The library and one context for the whole process, silent and without telemetry."""
     # Its telemetry costs seconds per suite without a network.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
-    import great_expectations as gx
-    from great_expectations.data_context.types import base
+    # Without pyspark: the library would load its client, which ends a process without a main file.
+    with _hidden("pyspark"):
+        import great_expectations as gx
+        from great_expectations.data_context.types import base
 
     # This module of it sets a level of its own.
     logging.getLogger(base.__name__).setLevel(logging.WARNING)

@@ -123,7 +123,8 @@ def test_the_doctor_sees_that_rights_are_missing_and_that_init_gives_them(
         assert admin.post(f"{RBAC}/clusterroles", json=partial).status_code == 201
         assert admin.post(f"{RBAC}/clusterrolebindings", json=binding).status_code == 201
         claims = {f"may read {r}" for r in PATHS if r.startswith("resource") and "quota" not in r}
-        wait_for(lambda: wrong() == {"journal is written", *claims}, "rights for pods")
+        others = {*claims, "may read gpubudgets"}
+        wait_for(lambda: wrong() == {"journal is written", *others}, "rights for pods")
         name = role["metadata"]["name"]
         there = admin.get(f"{RBAC}/clusterroles/{name}").json()
         assert admin.put(f"{RBAC}/clusterroles/{name}", json=there | role).status_code == 200

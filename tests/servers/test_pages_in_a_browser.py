@@ -82,7 +82,7 @@ def test_an_operator_repairs_a_gap_and_closes_the_month(operator: Browser, home:
     operator.page.get_by_text("2026-10-05T10").last.click()
     operator.sees("next command")
     operator.picture("2-why")
-    operator.go(WHOLE, "hours not whole")
+    operator.go(WHOLE, "hours incomplete")
     operator.picture("3-red")
 
     operator.go(STRIP, "Missing (4)")
