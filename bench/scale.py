@@ -1,6 +1,6 @@
-"""What a refresh of a month costs by the size of the fleet and by engine.
+"""The cost of refreshing a month, by the size of the fleet and by engine.
 
-Put here: one refresh of a home of so many GPUs, in a process of its own, with all that it starts.
+Put here: one refresh of a home with a given number of GPUs, in a process of its own.
 Not here: the home (`home_of_a_month`), or goals; `docs/explanation/scale.md` has the results.
 
     python -m bench.scale GPUS [duckdb | MASTER]

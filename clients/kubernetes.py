@@ -34,7 +34,9 @@ READ_SECONDS = 60.0
 PAGE_LIMIT = 500  # objects of a page, as kubectl requests them
 PAGES_LIMIT = 2_000  # a million objects of one kind: the server repeats itself
 WATCH_SECONDS = 1_800  # the server ends a watch then; it sends a bookmark about once a minute
-SILENCE_SECONDS = 150.0  # two bookmarks are missing: the connection is dead, whatever TCP reports
+SILENCE_SECONDS = (
+    150.0  # two bookmarks are missing: the connection is dead even if TCP reports none
+)
 EVENT_KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 VERSION_DIGITS_LIMIT = 19  # a resource version has 64 bits
 MERGE_PATCH = "application/merge-patch+json"
@@ -241,7 +243,7 @@ class KubernetesClient:
         content_type: str = "application/json",
         read_seconds: float | None = None,
     ) -> Iterator[KubernetesResponse]:
-        """The response to a request, of whatever status, before its body was read."""
+        """The response to a request, with any status, before its body is read."""
         token = self._access.current_token()
         secret = secret_of(token)
         timeout = httpx.Timeout(read_seconds or READ_SECONDS, connect=CONNECT_SECONDS)

@@ -40,7 +40,7 @@ PACE_DAYS = 7
 
 
 class StepKind(StrEnum):
-    """What a step compares with the budget."""
+    """The amount that a step compares with the budget."""
 
     ACTUAL = "actual"
     FORECAST = "forecast"
@@ -59,7 +59,7 @@ class BudgetOfMonth:
 
     tenant: str
     source: BudgetSource
-    name: str  # of a GpuBudget its own; a row of budgets.csv is named by what it is about
+    name: str  # the name of a GpuBudget; the scope of a row of budgets.csv
     billing_period: BillingPeriod
     currency: str
     amount_nanos: int

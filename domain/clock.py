@@ -17,7 +17,7 @@ READY_AFTER = timedelta(minutes=11)
 
 
 class Clock(Protocol):
-    """Tells the time and waits; a driven clock returns when it was driven there."""
+    """Returns the time and waits; a driven clock returns when it reaches the instant."""
 
     def now(self) -> datetime: ...
 

@@ -58,4 +58,4 @@ def _unexpected(kind: str, arguments: Mapping[str, Any], frame: Any) -> Any:
         return ~column.isin(arguments["value_set"]) & ~column.isna()
     if kind == "ExpectColumnValuesToBeBetween":
         return (column < arguments["min_value"]) & ~column.isna()
-    raise NotImplementedError(kind)
+    raise ValueError(f"no rule for the expectation {kind}; add it here")

@@ -165,7 +165,7 @@ def _nvidia_product(
 def _mig_device(
     product: Product, text: str, profile_id: int, attributes: Mapping[str, str], evidence: str
 ) -> Classified:
-    """A MIG instance by its profile id, which tells `+me` from `-me`; its name must agree."""
+    """A MIG instance by its profile ID, which separates `+me` from `-me`; its name must agree."""
     profiles = product.geometry.profiles if product.geometry is not None else ()
     found = next((p for p in profiles if p.profile_id == profile_id), None)
     if found is None or text not in {_without_marks(str(name)) for name in found.names}:

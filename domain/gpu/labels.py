@@ -1,6 +1,6 @@
 """A node's labels, as the node carries them or as kube-state-metrics mangles them.
 
-Put here: looking labels up under one spelling, whatever spelling the source used.
+Put here: looking labels up under one spelling, for all spellings of sources.
 Not here: the meaning of a label (`domain.gpu.nvidia`, `domain.gpu.amd`, `domain.gpu.intel`).
 
 `nvidia.com/gpu.product` on the node is `label_nvidia_com_gpu_product` in `kube_node_labels`;

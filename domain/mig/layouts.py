@@ -85,7 +85,7 @@ class Layouts:
 
     @property
     def placeable(self) -> tuple[Instances, ...]:
-        """The distinct sets of instances, whatever their slots."""
+        """The distinct sets of instances, independent of their slots."""
         return tuple(sorted({instances_of(layout) for layout in self.positioned}))
 
 

@@ -41,7 +41,7 @@ class NotAMigProfile(InvalidValue):
 
 
 def mangled(name: str) -> str:
-    """A name as kube-state-metrics writes it: whatever is no letter, digit or `_` becomes `_`."""
+    """A name as kube-state-metrics writes it: only letters and digits stay, others become `_`."""
     return _INVALID_IN_METRICS.sub("_", name)
 
 

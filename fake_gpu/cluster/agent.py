@@ -5,8 +5,8 @@ Not here: how devices are offered (`backends`), or the parts of a node's state.
 
 Everything is written by server-side apply with a field manager of its own, so a step can be
 repeated, and an uninstall removes exactly what was written. MIG configurations are applied as MIG
-manager does it: the label nvidia.com/mig.config starts a change, nvidia.com/mig.config.state tells
-how it ended.
+manager does it: the label nvidia.com/mig.config starts a change, nvidia.com/mig.config.state has
+its result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an agent is told when it starts."""
+    """The settings of an agent."""
 
     namespace: str
     mig_config_map: str = "gpu-operator-resources/mig-parted-config"
@@ -349,7 +349,7 @@ class Agent:
         state.written = text
 
     def _apply(self, path: str, document: Document) -> None:
-        """Apply, and take over fields that somebody else has changed: they are the agent's."""
+        """Apply, and take over fields that another manager has changed: they are the agent's."""
         try:
             self._client.apply(path, document, field_manager=MANAGER)
         except ServerRefused as refused:

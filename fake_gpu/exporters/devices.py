@@ -49,7 +49,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The pod and container that has an entity, as the kubelet tells exporters."""
+    """The pod and container that has an entity, from the kubelet's pod-resources API."""
 
     pod: PodLife
     hold: Hold

@@ -13,8 +13,8 @@ KUBERNETES = (
         "watch_dropped",
         "B01 B02",
         "kubernetes",
-        "Watches end, and none can be opened until the time is over: what happened meanwhile is "
-        "never told as an event.",
+        "Watches end, and cannot be opened until the end of the fault: changes meanwhile are "
+        "never sent as events.",
         Parameter("resource", "text", "", "only watches of this resource; all when empty"),
     ),
     kind(

@@ -86,8 +86,8 @@ SAMPLES = (
         "downsampled",
         "A05",
         "samples",
-        "Raw data is gone, only blocks with one value per resolution are left: nothing for "
-        "somebody who asks for raw samples, as `max_source_resolution` does.",
+        "Raw data is gone, only blocks with one value per resolution are left: no data "
+        "for queries of raw samples (`max_source_resolution`).",
         Parameter("resolution", "duration", 300, "5m or 1h, as Thanos makes them"),
         Parameter(
             "whatever_is_asked",

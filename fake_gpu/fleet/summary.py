@@ -28,7 +28,7 @@ def summary(fleet: Fleet) -> list[str]:
         own = sum(1 for fault in fleet.faults if _is_history(fault))
         lines.append(
             f"  {len(fleet.faults)} faults, {own} of them in the history itself; "
-            "the others fire when somebody asks"
+            "the others fire when a client queries"
         )
     return lines
 

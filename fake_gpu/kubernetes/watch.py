@@ -29,7 +29,7 @@ from fake_gpu.kubernetes.selectors import BadSelector, Test, matcher
 from fake_gpu.kubernetes.texts import encoded
 from fake_gpu.kubernetes.view import View
 
-# How old the events are that a replaying watch tells again.
+# The age of the events that a replaying watch sends again.
 REPLAYED_SECONDS = 3600
 BOOKMARK_SECONDS = 60  # virtual; a real server sends one about every minute
 # Unless the client says otherwise, a watch lasts this long (a real server: 30 to 60 minutes).

@@ -93,7 +93,7 @@ class FleetSeries:
         end_ms = min(end_ms, self.now_ms())
         added = [tuple(r.external.items()) for c in self.clusters for r in c.replicas]
         if len(set(added)) < len(added):
-            return None  # Nothing tells the clusters apart.
+            return None  # No label distinguishes the clusters.
         found: list[Rows] = []
         with self._lock:
             for cluster in self.clusters:
