@@ -46,9 +46,9 @@ class LedgerError(Exception):
         """The whole message, as the command line prints it."""
         return (
             f"{self.code} {self.where}\n"
-            f"  seen: {self.seen}\n"
-            f"  why:  {self.why}\n"
-            f"  hint: {self.remedy}"
+            f"  seen:   {self.seen}\n"
+            f"  why:    {self.why}\n"
+            f"  remedy: {self.remedy}"
         )
 
     def as_dict(self) -> dict[str, str]:
@@ -64,11 +64,11 @@ class LedgerError(Exception):
         return self.message()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """From another process it comes whole, however its own sentences are built."""
-        return _as_it_was, (type(self), self.args, self.__dict__)
+        """Errors cross processes with all their fields, whatever their constructor accepts."""
+        return _restore_error, (type(self), self.args, self.__dict__)
 
 
-def _as_it_was(
+def _restore_error(
     kind: type[LedgerError], args: tuple[Any, ...], parts: dict[str, Any]
 ) -> LedgerError:
     error = kind.__new__(kind, *args)

@@ -57,7 +57,7 @@ def in_page(text: str) -> list[str]:
 
 
 def in_message(text: str) -> list[str]:
-    """The commands in a hint: in backticks; otherwise from the command to the end of its line."""
+    """The commands in a remedy: in backticks; otherwise from the command to the end of its line."""
     return [*QUOTED.findall(text), *BARE.findall(QUOTED.sub("", text))]
 
 

@@ -201,5 +201,5 @@ def _fail(error: LedgerError, *, as_json: bool) -> NoReturn:
         click.echo(json.dumps(error.as_dict(), ensure_ascii=False), err=True)
     else:
         click.echo(error.message(), err=True)
-        click.echo(f"  see:  gpu-ledger explain {error.code}", err=True)
+        click.echo(f"  see:    gpu-ledger explain {error.code}", err=True)
     sys.exit(error.exit_code)

@@ -4,7 +4,7 @@ Put here: conditions, and run requests to Dagster.
 Not here: which hours are due (`orchestration.open_hours`), which facts are outdated
 (`orchestration.period_state`).
 
-Every sensor reads the home, not its own history: a cursor is a hint, and no run key is used. So a
+Every sensor reads the home, not its own history: no result depends on a cursor or a run key. So a
 lost Dagster database loses no hour, and an hour is not requested twice while a run is in progress.
 """
 

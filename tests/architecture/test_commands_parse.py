@@ -1,4 +1,4 @@
-"""Every command in a page, a hint or a table cell has a valid syntax."""
+"""Every command in a page, a remedy or a table cell has a valid syntax."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def pages() -> Iterator[tuple[str, str]]:
         yield from ((path.name, one) for one in in_page(path.read_text(encoding="utf-8")))
 
 
-def hints() -> Iterator[tuple[str, str]]:
-    """The commands in the hints of all golden messages."""
+def remedies() -> Iterator[tuple[str, str]]:
+    """The commands in the remedies of all golden messages."""
     for path in sorted(GOLDEN.glob("*.txt")):
         for line in path.read_text(encoding="utf-8").splitlines():
-            if line.startswith("  hint:"):
+            if line.startswith("  remedy:"):
                 yield from ((path.name, one) for one in in_message(line))
 
 
@@ -60,9 +60,9 @@ def test_commands_in_pages_are_valid() -> None:
     assert faults(pages(), may_name=True) == []
 
 
-def test_commands_in_hints_are_valid() -> None:
-    assert len(set(hints())) > 30
-    assert faults(hints(), may_name=False) == []
+def test_commands_in_remedies_are_valid() -> None:
+    assert len(set(remedies())) > 30
+    assert faults(remedies(), may_name=False) == []
 
 
 def test_commands_in_code_are_valid() -> None:
@@ -94,6 +94,6 @@ def test_an_invalid_command_is_reported(command: str) -> None:
 def test_a_command_is_found_in_every_kind_of_text() -> None:
     page = "Run `gpu-ledger a\nb`.\n\n```sh\ngpu-ledger c \\\n  d   # why\n```\n"
     assert in_page(page) == ["gpu-ledger a b", "gpu-ledger c d   # why"]
-    assert in_message("  hint: `gpu-ledger a b` says so") == ["gpu-ledger a b"]
-    assert in_message("  hint: try: gpu-ledger gaps P") == ["gpu-ledger gaps P"]
+    assert in_message("  remedy: `gpu-ledger a b` says so") == ["gpu-ledger a b"]
+    assert in_message("  remedy: try: gpu-ledger gaps P") == ["gpu-ledger gaps P"]
     assert in_message("the version of gpu-ledger that wrote it") == []

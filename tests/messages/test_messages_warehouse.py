@@ -1,6 +1,6 @@
 """Every message of the warehouse, from an input that causes it, against its golden file.
 
-Put here: LOCK-001-warehouse to WARE-010, and the other hints about a locked file.
+Put here: LOCK-001-warehouse to WARE-010, and the other remedies about a locked file.
 Not here: stores, homes and leases (`test_messages_core`).
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.

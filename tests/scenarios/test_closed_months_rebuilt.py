@@ -123,7 +123,7 @@ def test_a_rebuilt_closed_month_gives_the_same_output(
 
 
 def run_refused(opened: OpenHome, *arguments: str) -> str:
-    """The hint of a command that found no facts."""
+    """The remedy of a command that found no facts."""
     with pytest.raises(NoFactsYet) as refused:
         run(opened, *arguments)
     return refused.value.remedy

@@ -198,7 +198,7 @@ def test_the_database_is_restored_from_an_older_dump(
     subprocess.run([psql, "-q", url], input=older, check=True, capture_output=True)
     with dagster_of(home, monkeypatch) as dagster:
         assert dagster.statuses(SAMPLES)[NAMES[5]] == "MISSING"
-        # The cursor may be newer or absent, because it is only a hint.
+        # The cursor may be newer or absent, because no run depends on it.
         assert dagster.look("hours_due", cursor).run_requests == []
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
     assert told_counts(home, Source.THANOS) == [1] * 6

@@ -39,10 +39,10 @@ def test_an_impossible_period_is_refused_in_four_parts(tmp_path: Path) -> None:
     assert ran.stdout == ""
     assert ran.stderr == (
         "VALUE-001 a billing period\n"
-        "  seen: '2026-13' is not a month\n"
-        "  why:  an invoice covers exactly one calendar month in UTC\n"
-        "  hint: write it as 2026-10\n"
-        "  see:  gpu-ledger explain VALUE-001\n"
+        "  seen:   '2026-13' is not a month\n"
+        "  why:    an invoice covers exactly one calendar month in UTC\n"
+        "  remedy: write it as 2026-10\n"
+        "  see:    gpu-ledger explain VALUE-001\n"
     )
 
 
