@@ -136,7 +136,9 @@ def _unreleased(record: Record, ledger: Ledger) -> Iterator[str]:
 def _heads_in_documents(home: Home) -> Iterator[tuple[Path, Head]]:
     for path in sorted(home.documents.glob("*/head.json")):
         period = path.parent.name
-        remedy = f"delete it, and run `gpu-ledger close {period} --issue`, which writes missing files"
+        remedy = (
+            f"delete it, and run `gpu-ledger close {period} --issue`, which writes missing files"
+        )
         with reading(str(path), remedy):
             found = json.loads(path.read_bytes())
             head = Head(int(found["sequence"]), str(found["sha256"]))

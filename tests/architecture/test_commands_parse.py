@@ -36,7 +36,7 @@ def code() -> Iterator[tuple[str, str]]:
             yield from ((str(path.relative_to(ROOT)), one) for one in in_code(path))
 
 
-def what_to_do() -> Iterator[tuple[str, str]]:
+def page_remedies() -> Iterator[tuple[str, str]]:
     """The commands in the remedies of the pages of errors and findings."""
     for folder in ("errors", "findings"):
         for path in sorted((DOCS / folder).glob("*-*.md")):
@@ -60,7 +60,7 @@ def test_commands_in_pages_are_valid() -> None:
     assert faults(pages(), may_name=True) == []
 
 
-def test_commands_in_remedies_are_valid() -> None:
+def test_commands_in_remedies_of_errors_are_valid() -> None:
     assert len(set(remedies())) > 30
     assert faults(remedies(), may_name=False) == []
 
@@ -71,8 +71,8 @@ def test_commands_in_code_are_valid() -> None:
 
 
 def test_commands_in_remedies_are_valid() -> None:
-    assert len(set(what_to_do())) > 40
-    assert faults(what_to_do(), may_name=False) == []
+    assert len(set(page_remedies())) > 40
+    assert faults(page_remedies(), may_name=False) == []
 
 
 @pytest.mark.parametrize(
