@@ -58,7 +58,7 @@ def place_fault(place: str) -> Fault | None:
     if "@" in parts.netloc:
         return "the url carries a password", (
             "leave it out: a bucket's credentials come from the environment, as "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from AWS_SHARED_CREDENTIALS_FILE"
         )
     return None
 

@@ -174,13 +174,13 @@ FILES = {
         f"deploy/dashboards/grafana/{one.name}.json": partial(grafana_json, one)
         for one in DASHBOARDS
     },
-    "deploy/dashboards/grafana-operator.yaml": grafana_operator,
-    "deploy/dashboards/acm.yaml": acm_dashboards,
-    "deploy/dashboards/openshift-console.yaml": openshift_console_dashboards,
+    "deploy/dashboards/grafana-operator/dashboards.yaml": grafana_operator,
+    "deploy/dashboards/acm/dashboards.yaml": acm_dashboards,
+    "deploy/dashboards/openshift-console/dashboards.yaml": openshift_console_dashboards,
     "docs/reference/metrics.md": metrics_page,
     "deploy/alerts/rules.yml": rules_file,
     "deploy/alerts/prometheus-rule.yaml": prometheus_rule,
-    "deploy/alerts/acm-rules.yaml": acm_rules,
+    "deploy/alerts/acm/rules.yaml": acm_rules,
 }
 
 

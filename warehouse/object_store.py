@@ -3,6 +3,10 @@
 Put here: conditional create and compare-and-swap in the protocol of a bucket.
 Not here: the guarantees themselves and the rules for keys (`warehouse.store`).
 
+Credentials come from the environment or the platform, or from the file that
+AWS_SHARED_CREDENTIALS_FILE names. The file is read again for each request, so that changed keys
+need no restart.
+
 A bucket makes an object appear whole, so there is no temporary file; `create` is a put with
 `If-None-Match: *`, `replace` a put with the `If-Match` of the object that was read. After an
 uncertain response (the connection broke after the put) the object is read to decide.
@@ -10,7 +14,10 @@ uncertain response (the connection broke after the put) the object is read to de
 
 from __future__ import annotations
 
+import configparser
 import os
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,12 +29,16 @@ from domain.errors import WrongUse
 from warehouse.store import Keys, ObjectMissing, StoreUnusable, validate_key
 
 if TYPE_CHECKING:
-    from obstore import UpdateVersion  # obstore has it in its type stubs only
+    # obstore has them in its type stubs only
+    from obstore import UpdateVersion
+    from obstore.store import S3Credential
 
 FAILURES = (BaseError, OSError)
 
 TRIES_LIMIT = 3
 """Of one request to the bucket; the store's own client waits between them."""
+
+KEYS_FILE_VARIABLE = "AWS_SHARED_CREDENTIALS_FILE"
 
 CONNECT_TIMEOUT_SECONDS = 10
 TIMEOUT_SECONDS = 60
@@ -48,11 +59,11 @@ class PlaceNotSupported(WrongUse):
         )
 
 
-def client_settings() -> dict[str, Any]:
-    """How every client of a bucket waits and repeats; credentials come from the environment."""
+def open_bucket(url: str) -> Any:
+    """obstore's client of a bucket: how it waits and repeats, and its credentials."""
     # An http:// endpoint is on this host or in this cluster, and was configured on purpose.
     plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    return {
+    settings: dict[str, Any] = {
         "client_options": {
             "timeout": f"{TIMEOUT_SECONDS}s",
             "connect_timeout": f"{CONNECT_TIMEOUT_SECONDS}s",
@@ -60,6 +71,35 @@ def client_settings() -> dict[str, Any]:
         },
         "retry_config": {"max_retries": TRIES_LIMIT},
     }
+    path = Path(os.environ.get(KEYS_FILE_VARIABLE) or "/nonexistent")
+    # As for the clients of AWS: keys in the environment come first, a missing file is none.
+    if url.startswith("s3://") and path.is_file() and not os.environ.get("AWS_ACCESS_KEY_ID"):
+        settings["credential_provider"] = KeysFile(path)
+    return from_url(url, **settings)
+
+
+class KeysFile:
+    """The keys in an AWS credentials file, section AWS_PROFILE or default, read at each call."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self) -> S3Credential:
+        parser = configparser.ConfigParser(interpolation=None)
+        section = os.environ.get("AWS_PROFILE") or "default"
+        try:
+            parser.read_string(self._path.read_text(encoding="utf-8"))
+            keys = parser[section]
+            return {
+                "access_key_id": keys["aws_access_key_id"],
+                "secret_access_key": keys["aws_secret_access_key"],
+                "token": keys.get("aws_session_token"),
+                "expires_at": datetime.now(UTC),  # the next request reads the file again
+            }
+        except (OSError, ValueError, LookupError, configparser.Error) as cause:
+            # The text of the error could repeat a line of the file.
+            wrong = f"no keys of [{section}] in {self._path} ({type(cause).__name__})"
+            raise OSError(0, wrong) from None
 
 
 class ObjectStore:
@@ -71,7 +111,7 @@ class ObjectStore:
 
     @classmethod
     def open(cls, url: str) -> ObjectStore:
-        """Open by URL. Credentials come from the environment or the platform, never from it."""
+        """Open by URL, which never contains credentials."""
 
         parts = urlsplit(url)
         shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
@@ -79,7 +119,7 @@ class ObjectStore:
             return cls(MemoryStore(), shown)
         if parts.scheme not in ("s3", "gs", "az"):
             raise PlaceNotSupported(url)
-        return cls(from_url(url, **client_settings()), shown)
+        return cls(open_bucket(url), shown)
 
     @property
     def location(self) -> str:

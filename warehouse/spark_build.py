@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import obstore
-from obstore.store import from_url
 
 from domain.identity import sha256
 from warehouse.connection import connected
 from warehouse.dbt_run import ModelFailed, SparkProject
 from warehouse.engine import Engine, SparkNotUsable, require_spark
 from warehouse.home import Home
-from warehouse.object_store import FAILURES, client_settings
+from warehouse.object_store import FAILURES, open_bucket
 from warehouse.placement import PLACED, place_on_spark
 from warehouse.store import StoreUnusable
 
@@ -105,7 +104,7 @@ class _Exchange:
         self.folder = place / own
         self._bucket, self._own = bucket, own
         with self._bucket_errors("open the exchange"):
-            self._store: Any = from_url(bucket, **client_settings()) if bucket else None
+            self._store: Any = open_bucket(bucket) if bucket else None
 
     @property
     def url(self) -> str:

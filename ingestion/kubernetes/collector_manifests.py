@@ -38,8 +38,10 @@ SPOOL_SIZE = "20Gi"
 MEMORY_REQUEST = "256Mi"
 MEMORY_LIMIT = "512Mi"
 
-# With a bucket: AWS_ACCESS_KEY_ID and the like, where the cluster gives no identity by itself.
-BUCKET_SECRET = "gpu-ledger-journal"
+# With a bucket: the secret with its keys, where the cluster gives the pod no identity, and the
+# ConfigMap with AWS_REGION. A changed key is used without a restart, because it is a file.
+BUCKET = "gpu-ledger-journal"
+KEYS_FOLDER = "/var/run/secrets/bucket"
 
 OWN_VOLUME = {"fsGroup": GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
 
@@ -70,9 +72,12 @@ def collector_manifests(place: CollectorPlace) -> str:
     ]
     if place.journal:
         parts.append(
-            "# The bucket's credentials, where the cluster gives it none by itself:\n"
-            f"#   kubectl create secret generic {BUCKET_SECRET} --namespace {place.namespace} \\\n"
-            "#     --from-literal=AWS_ACCESS_KEY_ID=… --from-literal=AWS_SECRET_ACCESS_KEY=…\n"
+            "# The bucket's keys, where the cluster gives the pod no identity, in a file of AWS'\n"
+            "# format ([default], aws_access_key_id = …, aws_secret_access_key = …); its region:\n"
+            f"#   kubectl create secret generic {BUCKET} --namespace {place.namespace} \\\n"
+            "#     --from-file=credentials\n"
+            f"#   kubectl create configmap {BUCKET} --namespace {place.namespace} \\\n"
+            "#     --from-literal=AWS_REGION=…\n"
         )
     for comment, document in _documents(place):
         text = yaml_text(document)
@@ -237,6 +242,7 @@ def _pod(place: CollectorPlace) -> Document:
             {"name": "api-access", "projected": {"sources": [token, authority]}},
             {"name": "config", "configMap": {"name": NAME}},
             {"name": "journal"} | _journal(place),
+            *([_keys()] if place.journal else []),
         ],
     }
 
@@ -247,12 +253,20 @@ def _journal(place: CollectorPlace) -> Document:
     return {"persistentVolumeClaim": {"claimName": f"{NAME}-journal"}}
 
 
-def _credentials() -> Document:
-    return {"secretRef": {"name": BUCKET_SECRET, "optional": True}}
+def _keys() -> Document:
+    return {"name": "bucket", "secret": {"secretName": BUCKET, "optional": True}}
 
 
-def _endpoint(place: CollectorPlace) -> Document:
-    return {"name": "AWS_ENDPOINT_URL", "value": place.endpoint}
+def _bucket_environment(place: CollectorPlace) -> Document:
+    """Region, endpoint and the place of the keys of the journal's bucket."""
+    if not place.journal:
+        return {}
+    values = {"AWS_SHARED_CREDENTIALS_FILE": f"{KEYS_FOLDER}/credentials"}
+    values |= {"AWS_ENDPOINT_URL": place.endpoint} if place.endpoint else {}
+    return {
+        "envFrom": [{"configMapRef": {"name": BUCKET, "optional": True}}],
+        "env": [{"name": name, "value": value} for name, value in values.items()],
+    }
 
 
 def _container(place: CollectorPlace) -> Document:
@@ -268,8 +282,7 @@ def _container(place: CollectorPlace) -> Document:
             *("--home", "/home/gpu-ledger"),
             *("--health-port", str(HEALTH_PORT)),
         ],
-        **({"envFrom": [_credentials()]} if place.journal else {}),
-        **({"env": [_endpoint(place)]} if place.journal and place.endpoint else {}),
+        **_bucket_environment(place),
         "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
         "livenessProbe": probe("/healthz", 6),
         "readinessProbe": probe("/readyz", 3),
@@ -295,5 +308,10 @@ def _container(place: CollectorPlace) -> Document:
                 "readOnly": True,
             },
             {"name": "journal", "mountPath": "/home/gpu-ledger/journal"},
+            *(
+                [{"name": "bucket", "mountPath": KEYS_FOLDER, "readOnly": True}]
+                if place.journal
+                else []
+            ),
         ],
     }

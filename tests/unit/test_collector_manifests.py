@@ -145,8 +145,11 @@ def test_network_policy_allows_the_port_of_the_bucket_endpoint(
     egress = made["NetworkPolicy"]["spec"]["egress"]
     assert {p["port"] for p in egress[0]["ports"]} == ports
     [container] = made["Deployment"]["spec"]["template"]["spec"]["containers"]
-    told = {one["name"]: one["value"] for one in container.get("env", [])}
-    assert told == ({"AWS_ENDPOINT_URL": endpoint} if endpoint else {})
+    values = {one["name"]: one["value"] for one in container["env"]}
+    keys_file = values.pop("AWS_SHARED_CREDENTIALS_FILE")
+    assert values == ({"AWS_ENDPOINT_URL": endpoint} if endpoint else {})
+    folder = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}["bucket"]
+    assert keys_file == f"{folder}/credentials"
 
 
 def test_the_bucket_endpoint_is_ignored_without_a_bucket() -> None:
