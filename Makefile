@@ -46,7 +46,7 @@ ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and 
 	@$(BIN)/gpu-ledger up --demo --home open-month
 
 test: $(READY) ## Units, properties, and scenarios against the truth: five minutes on two cores.
-	@$(PYTEST) -m "not deep and not servers and not explore" tests
+	@$(PYTEST) -m "not deep and not servers and not explore" --ignore=tests/architecture tests
 
 check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/ruff check .

@@ -70,7 +70,7 @@ def proxied(upstream: str, proxy: QueryProxy) -> Iterator[str]:
     """The address of a store behind a proxy."""
     with httpx.Client(base_url=upstream, timeout=60, trust_env=False) as behind:
         server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, behind))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}{proxy.prefix}"
         finally:

@@ -72,7 +72,7 @@ def tunnel_proxy(
     tls: ssl.SSLContext | None = None, answer: bytes = OPENED, pause_seconds: float = 0.0
 ) -> Iterator[TunnelProxy]:
     with TunnelProxy(tls, answer, pause_seconds) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+        thread = threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield proxy

@@ -188,6 +188,7 @@ def test_without_the_warehouse_the_same_invoices_are_issued(
     assert documents(again.home.documents) == documents(demo.opened.home.documents)
 
 
+@pytest.mark.deep
 def test_bits_that_flip_in_derived_files_change_no_fact_and_no_bill(
     demo: DemoResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -946,6 +947,7 @@ def test_a_number_is_checked_as_the_readme_says(demo: DemoResult) -> None:
         ends_well(command, **{"demo-home": demo.opened.home.path})
 
 
+@pytest.mark.deep
 def test_commands_to_correct_void_and_restore_run_as_on_the_page(
     demo: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1144,6 +1146,7 @@ def test_the_models_are_one_page_that_asks_no_server(demo: DemoResult) -> None:
     assert "Made of int_charges.cost_nanos." in page
 
 
+@pytest.mark.deep
 def test_the_models_page_of_the_same_models_is_the_same_bytes(
     demo: DemoResult, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_the_verifier_imports_only_the_standard_library_and_is_short() -> None:
     assert len(text.splitlines()) < 650
 
 
+@pytest.mark.deep
 def test_every_one_byte_change_is_found(home: Path) -> None:
     body = bundle(home, "2026-10/2026-10.zip")
     choose = random.Random(20261118)

@@ -59,6 +59,7 @@ def flipped(body: bytes, place: int, bit: int) -> bytes:
     return body[:place] + bytes([body[place] ^ 1 << bit]) + body[place + 1 :]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("compacted", [False, True], ids=["loose", "days"])
 def test_a_flipped_bit_anywhere_is_repaired(
     tmp_path: Path, compacted: bool, caplog: pytest.LogCaptureFixture

@@ -32,7 +32,7 @@ class Clock(BaseHTTPRequestHandler):
 
 def test_clock_reads_share_one_client_and_connection() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Clock)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     clock = FleetClock(f"http://127.0.0.1:{server.server_port}/-/clock")
     assert {clock.now() for _ in range(50)} == {datetime(2026, 10, 1, tzinfo=UTC)}
     server.shutdown()

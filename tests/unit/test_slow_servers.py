@@ -85,7 +85,7 @@ def trickling(tls: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     server.ended = threading.Event()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server
     server.ended.set()  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ def server(tls: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer]:
     found.paths = []  # type: ignore[attr-defined]
     if tls is not None:
         found.socket = tls.wrap_socket(found.socket, server_side=True)
-    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread = threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield found
