@@ -35,7 +35,7 @@ reads the file.
 TAIL = """
 Credentials of buckets come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
 `AWS_REGION`, `AWS_ENDPOINT_URL`), from the platform, or from the AWS credentials file that
-`AWS_SHARED_CREDENTIALS_FILE` names, never from this file. The credentials file is read again for each
+`AWS_SHARED_CREDENTIALS_FILE` names, never from this file. That file is read again for each
 request.
 """
 

@@ -43,7 +43,11 @@ def test_a_collector_is_written_with_its_cluster_and_bucket(
     [container] = found["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "mirror.example/l:1"
     assert container["args"][:2] == ["collect", CLUSTER_ID]
-    assert container["envFrom"] == [{"secretRef": {"name": "gpu-ledger-journal", "optional": True}}]
+    region = {"configMapRef": {"name": "gpu-ledger-journal", "optional": True}}
+    assert container["envFrom"] == [region]
+    volumes = found["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    keys = {"secretName": "gpu-ledger-journal", "optional": True}
+    assert {"name": "bucket", "secret": keys} in volumes
     assert found["Deployment"]["metadata"]["namespace"] == "metering"
     assert "PersistentVolumeClaim" not in found
     config = tomllib.loads(found["ConfigMap"]["data"]["config.toml"])
