@@ -183,7 +183,9 @@ def test_a_proxy_tunnels_to_a_server_with_tls(
             replies = [client.post("/api/v1/query", {"query": "up[1h]"}) for _ in range(2)]
         assert [reply.body for reply in replies] == [BODY, BODY], replies
         name = f"127.0.0.1:{found.server_port}"
-        assert proxy.heads == [f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode()]
+        opened = f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n".encode()
+        assert [head.startswith(opened) for head in proxy.heads] == [True, True]
+        assert not [head for head in proxy.heads if b"uthorization" in head]
         monkeypatch.setenv("SSL_CERT_FILE", str(keys / "nothing.crt"))
         stranger = f"https://localhost:{found.server_port}"
         assert asked(
@@ -199,7 +201,7 @@ def test_a_refused_tunnel_is_no_connection_and_the_proxy_gets_its_password(
         monkeypatch.setenv("https_proxy", proxy.url.replace("//", "//user:p%40ss@"))
         reply = asked(Connection("https://store.test"))
     assert reply.not_connected
-    assert "the proxy refused a tunnel: HTTP 407" in reply.failure
+    assert "the proxy refused a tunnel: 407" in reply.failure
     assert b"\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n" in proxy.heads[0]
     assert "p%40ss" not in reply.failure
     assert "p@ss" not in reply.failure
