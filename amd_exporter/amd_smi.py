@@ -24,7 +24,7 @@ from amd_exporter.devices import (
     POWER,
     TEMPERATURE,
     UTILIZATION,
-    Device,
+    LogicalDevice,
     number,
     partition_mode,
     pci_address,
@@ -76,7 +76,7 @@ def versions(document: Any) -> tuple[str, str]:
     return "", ""
 
 
-def read(metric: Any, listed: Any, static: Any) -> list[Device]:
+def read(metric: Any, listed: Any, static: Any) -> list[LogicalDevice]:
     """The devices of one `metric` output, named by the outputs of `list` and `static`."""
     names = {index_of(entry): entry for entry in gpus(listed)}
     statics = {index_of(entry): entry for entry in gpus(static)}
@@ -88,7 +88,7 @@ def read(metric: Any, listed: Any, static: Any) -> list[Device]:
 
 def _device(
     metric: Mapping[str, Any], listed: Mapping[str, Any], static: Mapping[str, Any]
-) -> Device:
+) -> LogicalDevice:
     address = pci_address(listed.get("bdf"))
     partition = number(_leaf(static, "partition", "partition_id"))
     if partition is None:
@@ -103,7 +103,7 @@ def _device(
         ),
         None,
     )
-    return Device(
+    return LogicalDevice(
         gpu=index_of(metric),
         unique_id=unique_id(_leaf(static, "asic", "asic_serial")) or text(listed.get("uuid")),
         pci_bus=address,

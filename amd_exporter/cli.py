@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from amd_exporter.collection import Collection, HolderLookup
-from amd_exporter.exposition import Page
+from amd_exporter.collection import HolderLookup, SnapshotCollector
+from amd_exporter.exposition import RegistryCollector
 from amd_exporter.server import MetricsServer
-from amd_exporter.settings import Settings, read_settings
+from amd_exporter.settings import ExporterSettings, read_settings
 
 log = logging.getLogger("amd_exporter")
 
@@ -30,9 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=settings.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
-    collection = Collection(settings, holder_lookup=_holder_lookup(settings))
+    collection = SnapshotCollector(settings, holder_lookup=_holder_lookup(settings))
     registry = CollectorRegistry()
-    registry.register(Page(collection, settings.node_name))
+    registry.register(RegistryCollector(collection, settings.node_name))
     if settings.once:
         collected = collection.collect()
         collection.stop()
@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _serve(settings, registry, collection)
 
 
-def _serve(settings: Settings, registry: CollectorRegistry, collection: Collection) -> int:
+def _serve(
+    settings: ExporterSettings, registry: CollectorRegistry, collection: SnapshotCollector
+) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -62,7 +64,7 @@ def _serve(settings: Settings, registry: CollectorRegistry, collection: Collecti
     return 0
 
 
-def _holder_lookup(settings: Settings) -> HolderLookup | None:
+def _holder_lookup(settings: ExporterSettings) -> HolderLookup | None:
     path = settings.pod_resources_socket
     if path is None:
         return None

@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from amd_exporter.devices import Device, Holder, HoldersUnknown, complete
+from amd_exporter.devices import DeviceHolder, HoldersUnknown, LogicalDevice, complete
 from amd_exporter.node import KubernetesNode, NodeError, NodeObject, driver_devices
-from amd_exporter.settings import Settings, label_name
+from amd_exporter.settings import ExporterSettings, label_name
 from amd_exporter.sources import (
     TOOL_SECONDS_LIMIT,
-    Reading,
-    Source,
+    DeviceSource,
     SourceError,
+    SourceReading,
     is_tested,
     sources,
 )
@@ -35,15 +35,15 @@ NODE_SECONDS = 600.0  # between two reads of the node's object
 # The longest time of one collection: each program of the slowest source reaches its limit.
 COLLECTION_SECONDS_LIMIT = 8 * TOOL_SECONDS_LIMIT
 
-HolderLookup = Callable[[], Mapping[str, Holder]]
+HolderLookup = Callable[[], Mapping[str, DeviceHolder]]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The result of the last collection, and the counts of all collections."""
 
-    devices: tuple[Device, ...] = ()
-    holders: Mapping[str, Holder] = field(default_factory=dict)
+    devices: tuple[LogicalDevice, ...] = ()
+    holders: Mapping[str, DeviceHolder] = field(default_factory=dict)
     extra_labels: Mapping[str, str] = field(default_factory=dict)
     expected: int | None = None
     source: str = ""
@@ -66,13 +66,13 @@ class Snapshot:
         )
 
 
-class Collection:
+class SnapshotCollector:
     """Collects, and keeps the last snapshot. One thread collects; any thread may read."""
 
     def __init__(
         self,
-        settings: Settings,
-        tried: Sequence[Source] | None = None,
+        settings: ExporterSettings,
+        tried: Sequence[DeviceSource] | None = None,
         holder_lookup: HolderLookup | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -82,7 +82,7 @@ class Collection:
         )
         self._holder_lookup = holder_lookup
         self._clock = clock
-        self._chosen: Source | None = None
+        self._chosen: DeviceSource | None = None
         self._node = (
             KubernetesNode(settings.api_url, settings.node_name) if settings.read_node else None
         )
@@ -157,14 +157,14 @@ class Collection:
             return self._succeed(source, reading, problems, started)
         return self._fail(problems, started)
 
-    def _to_try(self) -> list[Source]:
+    def _to_try(self) -> list[DeviceSource]:
         """The chosen source; all sources while none works, or after three failures."""
         failing = self._snapshot.failures_in_a_row >= FAILURES_UNTIL_NOT_READY
         if self._chosen is None or failing:
             return self._sources
         return [self._chosen]
 
-    def _choose(self, source: Source, version: str) -> None:
+    def _choose(self, source: DeviceSource, version: str) -> None:
         if source is not self._chosen:
             self._chosen = source
             for other in self._sources:
@@ -176,7 +176,11 @@ class Collection:
             self._log_once(source.name, f"{source.name} {shown} is not among the tested versions")
 
     def _succeed(
-        self, source: Source, reading: Reading, problems: Mapping[str, str], started: float
+        self,
+        source: DeviceSource,
+        reading: SourceReading,
+        problems: Mapping[str, str],
+        started: float,
     ) -> Snapshot:
         devices, dropped = complete(reading.devices)
         self._dropped.update(dropped)
@@ -232,7 +236,7 @@ class Collection:
             labels[label_name(key)] = known.get(key, "")
         return labels
 
-    def _holders(self) -> tuple[Mapping[str, Holder], bool | None]:
+    def _holders(self) -> tuple[Mapping[str, DeviceHolder], bool | None]:
         if self._holder_lookup is None:
             return {}, None
         try:

@@ -52,7 +52,7 @@ DEVICES_LIMIT = 1024  # per node; more means a broken source
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class DeviceHolder:
     """The container that holds a device."""
 
     namespace: str
@@ -65,7 +65,7 @@ class HoldersUnknown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class LogicalDevice:
     """One logical device: a card, or one partition of a card."""
 
     gpu: str  # the source's index
@@ -140,7 +140,7 @@ def partition_mode(compute: object, memory: object) -> str:
     return "_".join(word.lower() for word in (text(compute), text(memory)) if word)
 
 
-def complete(devices: Iterable[Device]) -> tuple[tuple[Device, ...], Counter[str]]:
+def complete(devices: Iterable[LogicalDevice]) -> tuple[tuple[LogicalDevice, ...], Counter[str]]:
     """Devices for the metrics page, and the number of dropped values per quantity.
 
     Drops implausible values, assigns activity to its partition, and derives the percentage of
@@ -148,7 +148,7 @@ def complete(devices: Iterable[Device]) -> tuple[tuple[Device, ...], Counter[str
     """
     dropped: Counter[str] = Counter()
     checked = [_without_implausible(device, dropped) for device in devices]
-    by_card: dict[str, list[Device]] = {}
+    by_card: dict[str, list[LogicalDevice]] = {}
     for device in checked:
         by_card.setdefault(device.card, []).append(device)
     shown = [_derived(device) for card in by_card.values() for device in _partitions(card)]
@@ -156,7 +156,7 @@ def complete(devices: Iterable[Device]) -> tuple[tuple[Device, ...], Counter[str
     return tuple(sorted(shown, key=lambda device: order[device.gpu])), dropped
 
 
-def _without_implausible(device: Device, dropped: Counter[str]) -> Device:
+def _without_implausible(device: LogicalDevice, dropped: Counter[str]) -> LogicalDevice:
     readings: dict[str, float] = {}
     for name, value in device.readings.items():
         quantity = name.partition("/")[0]
@@ -178,7 +178,7 @@ def _without_implausible(device: Device, dropped: Counter[str]) -> Device:
     return replace(device, readings=readings, utilization_by_partition=by_partition)
 
 
-def _partitions(card: list[Device]) -> list[Device]:
+def _partitions(card: list[LogicalDevice]) -> list[LogicalDevice]:
     """The logical devices of one card, each with its own readings."""
     by_partition = next(
         (d.utilization_by_partition for d in card if d.utilization_by_partition), {}
@@ -198,7 +198,7 @@ def _partitions(card: list[Device]) -> list[Device]:
     return shown
 
 
-def _derived(device: Device) -> Device:
+def _derived(device: LogicalDevice) -> LogicalDevice:
     readings = dict(device.readings)
     used, total = readings.get(MEMORY_USED), readings.get(MEMORY_TOTAL)
     if used is not None and total is not None:

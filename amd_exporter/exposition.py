@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from amd_exporter.collection import Collection, Snapshot
+from amd_exporter.collection import Snapshot, SnapshotCollector
 from amd_exporter.devices import (
     CLOCK,
     ECC_ERRORS,
@@ -29,7 +29,7 @@ from amd_exporter.devices import (
     POWER,
     TEMPERATURE,
     UTILIZATION,
-    Device,
+    LogicalDevice,
 )
 from amd_exporter.sources import is_tested
 
@@ -81,10 +81,10 @@ LABELS = (
 )
 
 
-class Page(Collector):
+class RegistryCollector(Collector):
     """The collector that the registry calls at each scrape."""
 
-    def __init__(self, collection: Collection, node: str) -> None:
+    def __init__(self, collection: SnapshotCollector, node: str) -> None:
         self._collection = collection
         self._node = node
 
@@ -111,7 +111,7 @@ class Page(Collector):
             if family.samples:
                 yield family
 
-    def _labels(self, device: Device, snapshot: Snapshot) -> list[str]:
+    def _labels(self, device: LogicalDevice, snapshot: Snapshot) -> list[str]:
         holder = snapshot.holders.get(device.pci_bus)
         return [
             self._node,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grpc
 
-from amd_exporter.devices import Holder, HoldersUnknown
+from amd_exporter.devices import DeviceHolder, HoldersUnknown
 from amd_exporter.node import RESOURCE_PREFIX, pci_by_name, pci_of
 from amd_exporter.pod_resources_pb2 import ListPodResourcesRequest, ListPodResourcesResponse
 
@@ -25,19 +25,19 @@ OPTIONS = (
 )
 
 
-def holders(socket: Path, sysfs: Path) -> dict[str, Holder]:
+def holders(socket: Path, sysfs: Path) -> dict[str, DeviceHolder]:
     """The container that holds each device, by PCI address.
 
     If several containers share a device, it is the first by namespace, pod and container.
     """
     names = pci_by_name(sysfs)
-    held: dict[str, Holder] = {}
+    held: dict[str, DeviceHolder] = {}
     for device_id, holder in sorted(_claims(_list(socket)), key=_order):
         held.setdefault(pci_of(device_id, names), holder)
     return held
 
 
-def _order(claim: tuple[str, Holder]) -> tuple[str, str, str]:
+def _order(claim: tuple[str, DeviceHolder]) -> tuple[str, str, str]:
     return claim[1].namespace, claim[1].pod, claim[1].container
 
 
@@ -59,10 +59,10 @@ def _list(socket: Path) -> ListPodResourcesResponse:
     return response
 
 
-def _claims(response: ListPodResourcesResponse) -> Iterator[tuple[str, Holder]]:
+def _claims(response: ListPodResourcesResponse) -> Iterator[tuple[str, DeviceHolder]]:
     for pod in response.pod_resources:
         for container in pod.containers:
-            holder = Holder(pod.namespace, pod.name, container.name)
+            holder = DeviceHolder(pod.namespace, pod.name, container.name)
             for devices in container.devices:
                 if devices.resource_name.startswith(RESOURCE_PREFIX):
                     yield from ((device_id, holder) for device_id in devices.device_ids)

@@ -25,7 +25,7 @@ from amd_exporter.devices import (
     POWER,
     TEMPERATURE,
     UTILIZATION,
-    Device,
+    LogicalDevice,
     number,
     partition_mode,
     pci_address,
@@ -63,7 +63,7 @@ CARD = re.compile(r"card(\d+)")
 PRODUCT = ("device name", "card series", "card model")
 
 
-def read(document: Any) -> list[Device]:
+def read(document: Any) -> list[LogicalDevice]:
     """The devices of one output, in the order of the output."""
     if not isinstance(document, Mapping):
         return []
@@ -74,11 +74,11 @@ def read(document: Any) -> list[Device]:
     ]
 
 
-def _device(index: str, card: Mapping[str, Any]) -> Device:
+def _device(index: str, card: Mapping[str, Any]) -> LogicalDevice:
     address = pci_address(card.get("pci bus"))
     mode = partition_mode(card.get("compute partition"), card.get("memory partition"))
     function = int(address[-1], 16) if address else 0
-    return Device(
+    return LogicalDevice(
         gpu=index,
         unique_id=unique_id(card.get("unique id")),
         pci_bus=address,

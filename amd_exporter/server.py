@@ -18,8 +18,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from amd_exporter.collection import Collection
-from amd_exporter.settings import Settings
+from amd_exporter.collection import SnapshotCollector
+from amd_exporter.settings import ExporterSettings
 
 log = logging.getLogger("amd_exporter")
 
@@ -36,7 +36,7 @@ class MetricsServer(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(
-        self, settings: Settings, registry: CollectorRegistry, collection: Collection
+        self, settings: ExporterSettings, registry: CollectorRegistry, collection: SnapshotCollector
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
         self.settings = settings
@@ -44,7 +44,7 @@ class MetricsServer(ThreadingHTTPServer):
         self.collection = collection
         self._connections = threading.BoundedSemaphore(CONNECTIONS_LIMIT)
         self._tls = _Certificates(settings) if settings.tls_cert else None
-        super().__init__((settings.address, settings.port), _Handler)
+        super().__init__((settings.address, settings.port), _MetricsHandler)
 
     @property
     def port(self) -> int:
@@ -80,7 +80,7 @@ class MetricsServer(ThreadingHTTPServer):
 class _Certificates:
     """The TLS context; created again when the files change."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ExporterSettings) -> None:
         assert settings.tls_cert is not None
         assert settings.tls_key is not None
         self._files = (settings.tls_cert, settings.tls_key)
@@ -119,7 +119,7 @@ class _Certificates:
             return ()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _MetricsHandler(BaseHTTPRequestHandler):
     server: MetricsServer
     server_version = "gpu-ledger-amd-exporter"
     sys_version = ""

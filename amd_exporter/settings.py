@@ -38,7 +38,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExporterSettings:
     """Checked settings."""
 
     address: str
@@ -241,7 +241,7 @@ def parser() -> argparse.ArgumentParser:
     return command
 
 
-def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> ExporterSettings:
     """The settings. If any is invalid, print every error and exit with status 2."""
     command = parser()
     given = vars(command.parse_args(arguments))
@@ -258,7 +258,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
     errors += [] if errors else _contradictions(values)
     if errors:
         command.error("\n  ".join(["invalid settings", *errors]))
-    return Settings(
+    return ExporterSettings(
         address=values["listen-address"],
         port=values["port"],
         metrics_path=values["metrics-path"],

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from amd_exporter import amd_smi, rocm_smi
-from amd_exporter.devices import DEVICES_LIMIT, Device
+from amd_exporter.devices import DEVICES_LIMIT, LogicalDevice
 
 TOOL_SECONDS_LIMIT = 10.0
 OUTPUT_BYTES_LIMIT = 16 * 1024 * 1024  # amd-smi writes 9 KB per GPU
@@ -57,19 +57,19 @@ class SourceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceReading:
     """The devices that a source returned, and its version."""
 
-    devices: list[Device]
+    devices: list[LogicalDevice]
     version: str
 
 
-class Source(Protocol):
+class DeviceSource(Protocol):
     """One way to read the GPUs of this node."""
 
     name: str
 
-    def read(self) -> Reading: ...
+    def read(self) -> SourceReading: ...
 
     def close(self) -> None: ...
 
@@ -181,7 +181,7 @@ def parse_json(output: str, name: str) -> Any:
     return document
 
 
-def checked(devices: list[Device], name: str) -> list[Device]:
+def checked(devices: list[LogicalDevice], name: str) -> list[LogicalDevice]:
     """The devices, if their number is between 1 and the limit."""
     if not devices:
         raise SourceError(
@@ -208,7 +208,7 @@ class AmdSmiLibrary:
         self._process: subprocess.Popen[bytes] | None = None
         self._read_count = 0
 
-    def read(self) -> Reading:
+    def read(self) -> SourceReading:
         if not (self._folder / "amdsmi").is_dir():
             raise SourceError("not_found", f"{self._folder} has no amdsmi library")
         if self._read_count % INVENTORY_COLLECTIONS == 0:
@@ -223,7 +223,7 @@ class AmdSmiLibrary:
             raise SourceError("library_error", f"amdsmi: {answer.get('error', 'no answer')}")
         self._read_count += 1
         gpus = answer.get("gpus")
-        return Reading(
+        return SourceReading(
             checked(amd_smi.read(gpus, gpus, gpus), self.name), str(answer.get("version", ""))
         )
 
@@ -276,7 +276,7 @@ class AmdSmiTool:
         self._inventory: _Inventory | None = None
         self._metric_variants = list(AMD_SMI_METRICS)
 
-    def read(self) -> Reading:
+    def read(self) -> SourceReading:
         path = _program("amd-smi", self._folder)
         state = _file_state(path)
         metric = self._first_that_works(path, self._metric_variants)
@@ -286,7 +286,7 @@ class AmdSmiTool:
             known = self._inventory = self._read_inventory(path, state, indexes)
         known.uses += 1
         devices = checked(amd_smi.read(metric, known.listed, known.static), self.name)
-        return Reading(devices, known.version)
+        return SourceReading(devices, known.version)
 
     def _read_inventory(
         self, path: str, state: tuple[int, ...], indexes: tuple[str, ...]
@@ -343,11 +343,13 @@ class RocmSmiTool:
         self._folder = folder
         self._runner = runner or Runner()
 
-    def read(self) -> Reading:
+    def read(self) -> SourceReading:
         path = _program("rocm-smi", self._folder)
         # The options for single readings differ between versions; all versions have this one.
         document = parse_json(self._runner.output([path, "-a", "--json"]), self.name)
-        return Reading(checked(rocm_smi.read(document), self.name), _rocm_version(self._folder))
+        return SourceReading(
+            checked(rocm_smi.read(document), self.name), _rocm_version(self._folder)
+        )
 
     def close(self) -> None:
         self._runner.kill()
@@ -381,9 +383,9 @@ def is_tested(name: str, version: str) -> bool:
     return not TESTED_VERSIONS[name].isdisjoint({parts[0], ".".join(parts[:2])})
 
 
-def sources(wanted: str, rocm: Path) -> list[Source]:
+def sources(wanted: str, rocm: Path) -> list[DeviceSource]:
     """The sources to try, in order; only the chosen source if one was chosen."""
-    every: list[Source] = [
+    every: list[DeviceSource] = [
         AmdSmiLibrary(rocm / "share" / "amd_smi"),
         AmdSmiTool(rocm),
         RocmSmiTool(rocm),

@@ -32,9 +32,9 @@ from fake_gpu.fleet.build import build_fleet, iter_pods
 from fake_gpu.prometheus.api import Api, ApiOptions
 from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.openmetrics import write_openmetrics
-from fake_gpu.prometheus.parameters import Parameters
+from fake_gpu.prometheus.parameters import FormParameters
 from fake_gpu.scenario.load import read_scenario
-from fake_gpu.scenario.seeds import Family
+from fake_gpu.scenario.seeds import StreamFamily
 from fake_gpu.serve import series_of, settle
 from ingestion.metric_catalogue import ALLOCATION_ENTRIES, allocation_queries
 
@@ -81,7 +81,7 @@ def scenario(clusters: int, days: int, whole: int = 108, mig: int = 17, every: s
 
 def floor_seconds(pods: int) -> float:
     """Seconds of hashing and drawing alone, for this number of pods."""
-    family = Family(1, "cluster", "namespace", "workload", "Job")
+    family = StreamFamily(1, "cluster", "namespace", "workload", "Job")
     began = time.process_time()
     for pod in range(pods):
         for number in range(STREAMS_PER_POD):
@@ -115,7 +115,9 @@ def measure_serving(days: int) -> Iterator[Measurement]:
     clock = fixed(epoch(fleet.ended_at + 3600))
     api = Api(series_of(fleet, clock), clock, ApiOptions())
     # Load the modules before the measurement: their cost does not grow with the days.
-    api.answer(Api.query, Parameters.read(urlencode({"query": "up[1h]", "time": fleet.ended_at})))
+    api.answer(
+        Api.query, FormParameters.read(urlencode({"query": "up[1h]", "time": fleet.ended_at}))
+    )
     settle()
     taken = read = 0.0
     size = 0
@@ -127,7 +129,7 @@ def measure_serving(days: int) -> Iterator[Measurement]:
                 query = f'{{__name__=~"{"|".join(ask.metrics)}",{own}}}[1h]'
                 form = urlencode({"query": query, "time": at, "dedup": "false"})
                 began = time.process_time()
-                body = api.answer(Api.query, Parameters.read(form)).body
+                body = api.answer(Api.query, FormParameters.read(form)).body
                 answered = time.process_time()
                 msgspec.json.decode(body)
                 read += time.process_time() - answered

@@ -36,7 +36,7 @@ from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.query_runner import PullMemory
-from ingestion.thanos.thanos_client import Reply, ThanosClient
+from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
 from warehouse.manifest import Attempt, Sampling
 from warehouse.store import FolderStore
 
@@ -149,7 +149,7 @@ def queries_of_pull(puller: Puller) -> tuple[list[Form], float]:
     forms: list[Form] = []
 
     class Recording(ThanosClient):
-        def post(self, path: str, form: Mapping[str, str]) -> Reply:
+        def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
             forms.append((path, dict(form)))
             return super().post(path, form)
 

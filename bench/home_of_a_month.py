@@ -33,7 +33,7 @@ from domain.interval import Interval
 from ingestion.evidence.landing import Landing
 from ingestion.rebuild import derivations
 from warehouse.connection import connected
-from warehouse.derived_files import DerivedFolder, Note, sha256_of_file
+from warehouse.derived_files import DerivedFilesNote, DerivedFolder, sha256_of_file
 from warehouse.home import Home
 from warehouse.manifest import (
     AttemptDraft,
@@ -123,7 +123,7 @@ def _write_runs(
         connection.execute("drop table made")
     for day, attempt_id in enumerate(attempt_ids):
         hashes = {table: sha256_of_file(folder.daily(_date(day), table)) for table in tables}
-        folder.index(_date(day)).write_bytes(Note((attempt_id,), hashes).text())
+        folder.index(_date(day)).write_bytes(DerivedFilesNote((attempt_id,), hashes).text())
 
 
 def _date(day: int) -> object:

@@ -23,8 +23,8 @@ from billing.statement import TERMS, Capacity, ProviderFacts
 from billing.usage import (
     Charge,
     ChargeKey,
+    DocumentUsage,
     PodUse,
-    Usage,
     WorkloadDay,
     WorkloadLabels,
     only_currency,
@@ -64,11 +64,11 @@ class FactsChangedSinceCheck(CheckFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class BilledFacts:
     """The basis and the facts of a period's documents."""
 
     basis: Basis
-    usage: Usage
+    usage: DocumentUsage
     provider: ProviderFacts
 
 
@@ -77,12 +77,12 @@ class FactsReader:
 
     def __init__(self, period: BillingPeriod) -> None:
         self.period = period
-        self._read: dict[str, tuple[Usage, ProviderFacts]] = {}
+        self._read: dict[str, tuple[DocumentUsage, ProviderFacts]] = {}
 
     def __call__(self, connection: duckdb.DuckDBPyConnection, check_result: CheckResult) -> None:
         self._read = {check_result.facts_sha256: _read(connection, self.period, check_result)}
 
-    def facts_of(self, check_result: CheckResult) -> tuple[Usage, ProviderFacts] | None:
+    def facts_of(self, check_result: CheckResult) -> tuple[DocumentUsage, ProviderFacts] | None:
         """The facts with the hash of the check; None if no check has read them."""
         return self._read.get(check_result.facts_sha256)
 
@@ -94,7 +94,7 @@ def read_grounds(
     decisions: Decisions,
     check_result: CheckResult,
     reader: FactsReader | None = None,
-) -> Grounds:
+) -> BilledFacts:
     """The basis and the used facts; facts other than the checked ones are refused.
 
     Without facts from `reader` they are read from the file, and their hash is compared.
@@ -111,7 +111,7 @@ def read_grounds(
         code_version=version("gpu-ledger"),
         library_versions={name: version(name) for name in LIBRARIES},
     )
-    return Grounds(basis, usage, provider)
+    return BilledFacts(basis, usage, provider)
 
 
 def product_facts() -> dict[str, str]:
@@ -121,7 +121,7 @@ def product_facts() -> dict[str, str]:
 
 def _read_checked(
     facts_path: Path, period: BillingPeriod, check_result: CheckResult
-) -> tuple[Usage, ProviderFacts]:
+) -> tuple[DocumentUsage, ProviderFacts]:
     """Read the facts on the connection on which their hash is compared."""
     with connected(facts_path, read_only=True) as connection:
         found = period_sha256(connection, period.name)
@@ -132,12 +132,12 @@ def _read_checked(
 
 def _read(
     connection: duckdb.DuckDBPyConnection, period: BillingPeriod, check_result: CheckResult
-) -> tuple[Usage, ProviderFacts]:
+) -> tuple[DocumentUsage, ProviderFacts]:
     usage = read_usage(connection, period)
     return usage, read_provider_facts(connection, period, usage, check_result.coverage_statuses)
 
 
-def _currency(decisions: Decisions, period: BillingPeriod, usage: Usage) -> str:
+def _currency(decisions: Decisions, period: BillingPeriod, usage: DocumentUsage) -> str:
     """The currency of the period's documents; empty without a price list."""
     rates = decisions.valid_in(period.interval).rates
     if not rates:
@@ -155,10 +155,10 @@ _KEY_LENGTH = 10
 """Each statement begins with the columns of a charge's key."""
 
 
-def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Usage:
+def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> DocumentUsage:
     """Charges, workload-days and pods of a period, including use without cost."""
     connection.execute(statement(__file__, "charged_use"), {"period": period.name})
-    return Usage(
+    return DocumentUsage(
         (
             *(_charge(row, credited=False) for row in _rows(connection, "charges", period)),
             *(_charge(row, credited=True) for row in _rows(connection, "credits", period)),
@@ -283,7 +283,7 @@ _NODE_HOURS = """
 def read_provider_facts(
     connection: duckdb.DuckDBPyConnection,
     period: BillingPeriod,
-    usage: Usage,
+    usage: DocumentUsage,
     coverage_statuses: Sequence[CoverageStatus],
 ) -> ProviderFacts:
     """Capacity and the hours of the programme, of the facts of `usage`."""

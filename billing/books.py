@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from billing.events import Event, Ledger, NumberedDocument
+from billing.events import Ledger, NumberedDocument, RecordEvent
 from billing.invoice import read_line, read_lines
 from billing.lines import Line
 from billing.record import Record
@@ -45,7 +45,7 @@ class WithdrawnLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class LedgerDocuments:
     """A ledger together with the sealed documents behind it."""
 
     record: Record
@@ -77,7 +77,7 @@ class Books:
         yield from self.issued_lines()
         yield from self.pending_lines(self.ledger.pending_corrections())
 
-    def pending_lines(self, pending: Iterable[Event]) -> Iterator[Line]:
+    def pending_lines(self, pending: Iterable[RecordEvent]) -> Iterator[Line]:
         """The lines of these pending corrections, without those that a void withdrew."""
         for line, void in self.corrected_lines(pending):
             if void is None:
@@ -98,7 +98,9 @@ class Books:
             if void is not None:
                 yield self._withdrawn(line, line.refers_to, void)
 
-    def corrected_lines(self, corrections: Iterable[Event]) -> Iterator[tuple[Line, Event | None]]:
+    def corrected_lines(
+        self, corrections: Iterable[RecordEvent]
+    ) -> Iterator[tuple[Line, RecordEvent | None]]:
         """Lines of corrections; with each the later void of the document that it corrects."""
         voids = self.ledger.voids()
         for event in corrections:
@@ -108,13 +110,13 @@ class Books:
                 void = voids.get(line.refers_to)
                 yield line, void if void and void.sequence > event.sequence else None
 
-    def _withdrawn(self, line: Line, number: str, void: Event) -> WithdrawnLine:
+    def _withdrawn(self, line: Line, number: str, void: RecordEvent) -> WithdrawnLine:
         [issued] = void.documents()
         reason = str(self.record.sealed(issued.sha256)["reason"])
         return WithdrawnLine(line, number, issued.number, reason)
 
 
-def correction_currencies(record: Record, corrections: Iterable[Event]) -> set[str]:
+def correction_currencies(record: Record, corrections: Iterable[RecordEvent]) -> set[str]:
     """The currencies of these corrections; corrections of consumption have none."""
     sealed = (record.sealed(str(event.body["corrections_sha256"])) for event in corrections)
     return {str(document["currency"]) for document in sealed} - {""}

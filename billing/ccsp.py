@@ -30,7 +30,7 @@ FLEET = "(fleet)"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class ClusterHour:
+class ReportedClusterHour:
     """One hour of one cluster; an hour that was not measured has no numbers."""
 
     cluster_id: str
@@ -45,7 +45,7 @@ class ClusterHour:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class NodeHour:
+class ReportedNodeHour:
     """One hour of one node."""
 
     cluster_id: str
@@ -58,8 +58,8 @@ class NodeHour:
     how_known: str
 
 
-HOUR_COLUMNS = tuple(field.name for field in fields(ClusterHour))
-NODE_COLUMNS = tuple(field.name for field in fields(NodeHour))
+HOUR_COLUMNS = tuple(field.name for field in fields(ReportedClusterHour))
+NODE_COLUMNS = tuple(field.name for field in fields(ReportedNodeHour))
 
 
 def measures(coverage_statuses: Iterable[CoverageStatus]) -> dict[tuple[str, datetime], str]:
@@ -76,19 +76,19 @@ def measures(coverage_statuses: Iterable[CoverageStatus]) -> dict[tuple[str, dat
 def cluster_hours(
     measured: Mapping[tuple[str, datetime], str],
     counted: Mapping[tuple[str, datetime], tuple[int, int, int, int, int, str]],
-) -> list[ClusterHour]:
+) -> list[ReportedClusterHour]:
     """One row per expected hour, in order; an hour that was not measured has no count."""
     hours = []
     for (cluster, hour), measure in sorted(measured.items()):
         counts = counted.get((cluster, hour), (0, 0, 0, 0, 0, NOTHING))
         shown = (None,) * 6 if measure == UNMEASURED else counts
-        hours.append(ClusterHour(cluster, hour, measure, *shown))
+        hours.append(ReportedClusterHour(cluster, hour, measure, *shown))
     return hours
 
 
 def node_hours(
     measured: Mapping[tuple[str, datetime], str], counted: Iterable[tuple[Any, ...]]
-) -> list[NodeHour]:
+) -> list[ReportedNodeHour]:
     """One row per node and measured hour.
 
     Counted are (cluster, node, hour, capacity, largest number active, its bound, how known).
@@ -97,11 +97,11 @@ def node_hours(
     for cluster, node, hour, *counts in counted:
         measure = measured.get((cluster, hour), UNMEASURED)
         if measure != UNMEASURED:
-            rows.append(NodeHour(cluster, node, hour, measure, *counts))
+            rows.append(ReportedNodeHour(cluster, node, hour, measure, *counts))
     return sorted(rows)
 
 
-def sealed_runs(rows: Sequence[ClusterHour] | Sequence[NodeHour]) -> list[Document]:
+def sealed_runs(rows: Sequence[ReportedClusterHour] | Sequence[ReportedNodeHour]) -> list[Document]:
     """Rows with neighbouring equal hours joined: a quiet month is a few lines."""
     runs: list[Document] = []
     ends: datetime | None = None

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from billing.billed_facts import FactsChangedSinceCheck, FactsReader, Grounds, read_grounds
-from billing.books import Books, correction_currencies
+from billing.billed_facts import BilledFacts, FactsChangedSinceCheck, FactsReader, read_grounds
+from billing.books import LedgerDocuments, correction_currencies
 from billing.documents_folder import (
     Progress,
     issued_documents,
@@ -24,12 +24,12 @@ from billing.documents_folder import (
     render_ahead,
     render_documents,
 )
-from billing.events import Event, EventKind, Ledger
+from billing.events import EventKind, Ledger, RecordEvent
 from billing.gate import require_billable
 from billing.guard import require_writable
 from billing.landed_evidence import require_held
 from billing.lines import Line
-from billing.plan import Plan, plan_close
+from billing.plan import ClosePlan, plan_close
 from billing.record import Record
 from billing.record_tables import read_estimates, write_estimates
 from billing.rendering.document_files import ENCLOSED, MODEL_PAGES, month_files, verifier_file
@@ -115,7 +115,7 @@ def close_period(
         return _as_recorded(record, ledger, period, decisions)
     if not dry_run:
         _require_grace_over(period, decisions, clock)
-    books = Books(record, ledger)
+    books = LedgerDocuments(record, ledger)
     check_result, plan = _check_and_plan(
         home, period, decisions, check_period, books, clock, reader
     )
@@ -139,7 +139,7 @@ def close_period(
 
 
 def _files_of(
-    books: Books, period: BillingPeriod, plan: Plan, progress: Progress | None
+    books: LedgerDocuments, period: BillingPeriod, plan: ClosePlan, progress: Progress | None
 ) -> dict[str, bytes]:
     """Every file that the close of a plan issues."""
     drafts = [draft.document for draft in plan.drafts]
@@ -156,10 +156,10 @@ def _check_and_plan(
     period: BillingPeriod,
     decisions: Decisions,
     check_period: CheckPeriod,
-    books: Books,
+    books: LedgerDocuments,
     clock: Clock,
     reader: FactsReader | None,
-) -> tuple[CheckResult, Plan]:
+) -> tuple[CheckResult, ClosePlan]:
     check_result = check_period()
     grounds = read_grounds(home, home.warehouse_path, period, decisions, check_result, reader)
     return check_result, plan_from(books, grounds, clock.now().replace(microsecond=0))
@@ -177,7 +177,7 @@ def _require_grace_over(period: BillingPeriod, decisions: Decisions, clock: Cloc
 
 
 def _as_planned(
-    plan: Plan,
+    plan: ClosePlan,
     check_result: CheckResult,
     decisions: Decisions,
     period: BillingPeriod,
@@ -225,7 +225,7 @@ def _as_recorded(
     )
 
 
-def _summaries(record: Record, event: Event) -> list[DocumentSummary]:
+def _summaries(record: Record, event: RecordEvent) -> list[DocumentSummary]:
     summaries = []
     for issued in event.documents():
         document: dict[str, Any] = record.sealed(issued.sha256)
@@ -237,7 +237,7 @@ def _summaries(record: Record, event: Event) -> list[DocumentSummary]:
 # The commit ---------------------------------------------------------------------------------------
 
 
-def plan_from(books: Books, grounds: Grounds, issued_at: datetime) -> Plan:
+def plan_from(books: LedgerDocuments, grounds: BilledFacts, issued_at: datetime) -> ClosePlan:
     """The documents of a close: usage, and the corrections without an invoice."""
     basis, period = grounds.basis, grounds.basis.period
     pending = books.ledger.pending_before(period.name)
@@ -251,9 +251,9 @@ def plan_from(books: Books, grounds: Grounds, issued_at: datetime) -> Plan:
 
 
 def commit_close(
-    books: Books,
+    books: LedgerDocuments,
     period: BillingPeriod,
-    plan: Plan,
+    plan: ClosePlan,
     clock: Clock,
     holder: str,
     files: Mapping[str, bytes],

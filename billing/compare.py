@@ -36,7 +36,7 @@ NANOS_PER_CENT = 10**7
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampledUse:
     """A run of samples without a gap; both ends are samples."""
 
     first_at: datetime
@@ -44,7 +44,7 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class PodLife:
+class PricedPodUse:
     """One pod on one kind of device, in the part of a period in which one price holds."""
 
     tenant: str
@@ -57,7 +57,7 @@ class PodLife:
     compute_share: Fraction  # of a card's compute slots
     rate_nanos_per_hour: int
     window: Interval
-    sampled: tuple[Sampled, ...]
+    sampled: tuple[SampledUse, ...]
     outages: tuple[Interval, ...] = ()
 
 
@@ -68,11 +68,11 @@ class Rule:
     name: str
     title: str
     says: str
-    nanos: Callable[[Sequence[PodLife]], Fraction]  # of one tenant
+    nanos: Callable[[Sequence[PricedPodUse]], Fraction]  # of one tenant
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Difference:
+class RuleDifference:
     """The amount of a rule for a tenant, beside the amount of the ledger."""
 
     tenant: str
@@ -85,7 +85,7 @@ class Difference:
         return self.rule_nanos - self.ledger_nanos
 
 
-def moc(lives: Sequence[PodLife]) -> Fraction:
+def moc(lives: Sequence[PricedPodUse]) -> Fraction:
     """Steps with the pod, less outages; whole hours and cents per cluster, class and price."""
     seconds: defaultdict[tuple[str, str, int], int] = defaultdict(int)
     for life in lives:
@@ -99,7 +99,7 @@ def moc(lives: Sequence[PodLife]) -> Fraction:
     return Fraction(cents * NANOS_PER_CENT)
 
 
-def _stepped_seconds(life: PodLife) -> int:
+def _stepped_seconds(life: PricedPodUse) -> int:
     spans = []
     for run in life.sampled:
         first = -(-int(run.first_at.timestamp()) // STEP_SECONDS) * STEP_SECONDS
@@ -111,12 +111,12 @@ def _stepped_seconds(life: PodLife) -> int:
     return sum(one.seconds for one in clipped) - sum(one.seconds for one in outages)
 
 
-def opencost(lives: Sequence[PodLife]) -> Fraction:
+def opencost(lives: Sequence[PricedPodUse]) -> Fraction:
     """From a pod's first sample to its last, over every gap between them."""
     return sum((_first_to_last(life) * _price(life, life.weight) for life in lives), Fraction(0))
 
 
-def _first_to_last(life: PodLife) -> int:
+def _first_to_last(life: PricedPodUse) -> int:
     if not life.sampled:
         return 0
     first = min(run.first_at for run in life.sampled)
@@ -124,7 +124,7 @@ def _first_to_last(life: PodLife) -> int:
     return int((last - first).total_seconds()) or RESOLUTION_SECONDS
 
 
-def koku(lives: Sequence[PodLife]) -> Fraction:
+def koku(lives: Sequence[PricedPodUse]) -> Fraction:
     """Sampled time, by the slices of a card's compute that a MIG instance has."""
     return sum(
         (
@@ -135,16 +135,16 @@ def koku(lives: Sequence[PodLife]) -> Fraction:
     )
 
 
-def koku_without_slices(lives: Sequence[PodLife]) -> Fraction:
+def koku_without_slices(lives: Sequence[PricedPodUse]) -> Fraction:
     """Sampled time; a MIG instance costs as much as a card."""
     return sum((_sampled_seconds(life) * _price(life, 1) for life in lives), Fraction(0))
 
 
-def _sampled_seconds(life: PodLife) -> int:
+def _sampled_seconds(life: PricedPodUse) -> int:
     return sum(int((run.last_at - run.first_at).total_seconds()) for run in life.sampled)
 
 
-def _price(life: PodLife, weight: Fraction | int) -> Fraction:
+def _price(life: PricedPodUse, weight: Fraction | int) -> Fraction:
     """Nanos per second."""
     return Fraction(weight) * life.device_count * life.rate_nanos_per_hour / 3600
 
@@ -187,13 +187,13 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def compare(lives: Iterable[PodLife], billed: Mapping[str, int]) -> list[Difference]:
+def compare(lives: Iterable[PricedPodUse], billed: Mapping[str, int]) -> list[RuleDifference]:
     """Per tenant and rule, against the exact cost of the ledger; rounded once per tenant."""
-    by_tenant: defaultdict[str, list[PodLife]] = defaultdict(list)
+    by_tenant: defaultdict[str, list[PricedPodUse]] = defaultdict(list)
     for life in lives:
         by_tenant[life.tenant].append(life)
     return [
-        Difference(
+        RuleDifference(
             tenant, rule.name, billed.get(tenant, 0), _rounded(rule.nanos(by_tenant[tenant]))
         )
         for tenant in sorted({*by_tenant, *billed})
@@ -246,17 +246,17 @@ _BILLED = """
 Pod = tuple[str, str]
 
 
-def compare_period(home: Home, period: BillingPeriod) -> list[Difference]:
+def compare_period(home: Home, period: BillingPeriod) -> list[RuleDifference]:
     """The amounts of other tools for the facts of a period, per tenant and rule."""
     with connected(home.warehouse_path, read_only=True) as connection:
         billed = {name: int(nanos) for name, nanos in _rows(connection, _BILLED, period)}
         return compare(_lives(connection, period), billed)
 
 
-def _lives(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Iterator[PodLife]:
-    sampled: defaultdict[Pod, list[Sampled]] = defaultdict(list)
+def _lives(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Iterator[PricedPodUse]:
+    sampled: defaultdict[Pod, list[SampledUse]] = defaultdict(list)
     for cluster, uid, first, last in _rows(connection, _SAMPLED, period):
-        sampled[cluster, uid].append(Sampled(_utc(first), _utc(last)))
+        sampled[cluster, uid].append(SampledUse(_utc(first), _utc(last)))
     pieces: defaultdict[str, list[Interval]] = defaultdict(list)
     for cluster, first, last in _rows(connection, _OUTAGES, period):
         pieces[cluster].append(Interval(_utc(first), _utc(last)))
@@ -268,7 +268,7 @@ def _lives(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Iter
         starts = [period.started_at, *(_utc(row[3]) for row in found[1:]), period.ended_at]
         for row, (first, until) in zip(found, pairwise(starts), strict=True):
             tenant, gpu_class, is_slice, count, *fractions, rate = row[4:]
-            yield PodLife(
+            yield PricedPodUse(
                 tenant=tenant,
                 cluster_id=cluster,
                 pod_uid=uid,
@@ -284,10 +284,10 @@ def _lives(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Iter
             )
 
 
-def _clipped(runs: Sequence[Sampled], first: datetime, until: datetime) -> Iterator[Sampled]:
+def _clipped(runs: Sequence[SampledUse], first: datetime, until: datetime) -> Iterator[SampledUse]:
     for run in runs:
         if run.first_at < until and run.last_at >= first:
-            yield Sampled(max(run.first_at, first), min(run.last_at, until))
+            yield SampledUse(max(run.first_at, first), min(run.last_at, until))
 
 
 def _rows(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from billing.events import Event, Ledger, NumberedDocument
+from billing.events import Ledger, NumberedDocument, RecordEvent
 from billing.record import Record, event_key, sealed_key
 from billing.rendering.document_files import document_files, is_file_of, month_files
 from billing.sealing import sha256, to_bytes
@@ -117,7 +117,7 @@ class _Writer:
     written: list[Path] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
 
-    def document(self, event: Event, sealed: Mapping[str, Any]) -> dict[str, bytes]:
+    def document(self, event: RecordEvent, sealed: Mapping[str, Any]) -> dict[str, bytes]:
         """Write the files of one document; name in a bundle → content."""
         listed = self.record.listed_files(event)
         own = {name: listed[name] for name in listed if is_file_of(sealed["number"], name)}
@@ -126,7 +126,7 @@ class _Writer:
             own, lambda name: f"{tenant}/{Path(name).name}", lambda: document_files(sealed)
         )
 
-    def month(self, ledger: Ledger, close: Event) -> dict[str, bytes]:
+    def month(self, ledger: Ledger, close: RecordEvent) -> dict[str, bytes]:
         """Write the files of a closed month that do not belong to one document."""
         listed = self.record.listed_files(close)
         own = {name: listed[name] for name in listed if not name.startswith("documents/")}
@@ -170,7 +170,7 @@ class _Writer:
     def write(self, name: str, content: bytes) -> None:
         self.written.append(write_file(self.folder, name, content))
 
-    def require_whole(self, events: Iterable[Event]) -> None:
+    def require_whole(self, events: Iterable[RecordEvent]) -> None:
         if self.differing:
             versions = {
                 str(self.record.sealed(document.sha256)["stands_on"]["code_version"])
@@ -182,14 +182,14 @@ class _Writer:
 
 
 def issued_documents(
-    record: Record, events: Iterable[Event], period: str
+    record: Record, events: Iterable[RecordEvent], period: str
 ) -> list[Mapping[str, Any]]:
     """The documents that these events issued in the books of a period."""
     mine = [event for event in events if event.period == period]
     return [record.sealed(issued.sha256) for event in mine for issued in event.documents()]
 
 
-def _enclosed(record: Record, event: Event) -> dict[str, bytes]:
+def _enclosed(record: Record, event: RecordEvent) -> dict[str, bytes]:
     """The files whose text the record stores, as the event issued them."""
     found = [record.sealed(digest) for digest in event.enclosed_sha256s]
     return {enclosed["name"]: enclosed["text"].encode() for enclosed in found}
@@ -250,7 +250,7 @@ def document_bundle(
     return write_bundle(issued.number, bundled)
 
 
-def period_bundle(record: Record, ledger: Ledger, close: Event, files: Files) -> bytes:
+def period_bundle(record: Record, ledger: Ledger, close: RecordEvent, files: Files) -> bytes:
     """All documents in the books of a closed period, their basis, and the chain to its close.
 
     `files`: every file that was issued with them.

@@ -64,7 +64,7 @@ class DocumentStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class RecordEvent:
     """One link of the chain."""
 
     sequence: int
@@ -90,7 +90,7 @@ class Event:
         )
 
     @classmethod
-    def from_bytes(cls, body: bytes) -> Event:
+    def from_bytes(cls, body: bytes) -> RecordEvent:
         """The event of these bytes; raises one of UNREADABLE_EVENT_ERRORS for other bytes."""
         document = from_bytes(body)
         event = cls(
@@ -182,7 +182,7 @@ class Head:
 class Ledger:
     """The state that follows from the events: periods, documents, corrections."""
 
-    events: tuple[Event, ...]
+    events: tuple[RecordEvent, ...]
 
     @property
     def head(self) -> Head:
@@ -192,7 +192,7 @@ class Ledger:
     def highest_fence(self) -> int:
         return max((event.fence for event in self.events), default=0)
 
-    def closes(self) -> dict[str, Event]:
+    def closes(self) -> dict[str, RecordEvent]:
         """The close of each closed period."""
         return {e.period: e for e in self.events if e.kind is EventKind.PERIOD_CLOSED}
 
@@ -200,7 +200,7 @@ class Ledger:
         """All issued documents, in the order of their issue."""
         return [document for event in self.events for document in event.documents()]
 
-    def voids(self) -> dict[str, Event]:
+    def voids(self) -> dict[str, RecordEvent]:
         """Voided number → the event that voided it."""
         voids = [e for e in self.events if e.kind is EventKind.INVOICE_VOIDED]
         return {cast(str, e.body["voids"]): e for e in voids}
@@ -213,7 +213,7 @@ class Ledger:
         voided = number in self.voided_by()
         return DocumentStatus.VOIDED if voided else DocumentStatus.ISSUED
 
-    def corrections(self) -> list[Event]:
+    def corrections(self) -> list[RecordEvent]:
         """All recorded corrections, in order."""
         return [e for e in self.events if e.kind is EventKind.CORRECTIONS_RECORDED]
 
@@ -225,12 +225,12 @@ class Ledger:
             for seal in cast("list[str]", event.body.get("corrections_sha256s", []))
         }
 
-    def pending_corrections(self) -> list[Event]:
+    def pending_corrections(self) -> list[RecordEvent]:
         """Corrections that are not on an invoice yet."""
         billed = self.billed_corrections()
         return [e for e in self.corrections() if e.body["corrections_sha256"] not in billed]
 
-    def pending_before(self, period: str) -> list[Event]:
+    def pending_before(self, period: str) -> list[RecordEvent]:
         """Corrections of earlier periods that are not on an invoice yet."""
         pending = self.pending_corrections()
         return [e for e in pending if cast(str, e.body["corrects_period"]) < period]
@@ -264,7 +264,7 @@ def _link_problems(
     sequence: int, previous: str, fence: int, key: str, body: bytes
 ) -> Iterable[str]:
     try:
-        event = Event.from_bytes(body)
+        event = RecordEvent.from_bytes(body)
         canonical = event.to_bytes()
     except UNREADABLE_EVENT_ERRORS as cause:
         yield f"it is not an event: {cause}"
@@ -281,7 +281,7 @@ def _link_problems(
 
 def _fence(body: bytes) -> int:
     try:
-        return Event.from_bytes(body).fence
+        return RecordEvent.from_bytes(body).fence
     except UNREADABLE_EVENT_ERRORS:
         return 0
 

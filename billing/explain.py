@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.landed_evidence import NOT_NAMED, find_in_response
 from billing.record import Record, sealed_key
 from domain.errors import WrongUse
@@ -43,7 +43,7 @@ class NoSuchLine(WrongUse):
         )
 
 
-class Stage(Enum):
+class StopKind(Enum):
     """The kind of a stop."""
 
     DOCUMENT = "document"
@@ -60,7 +60,7 @@ class Stage(Enum):
 class Stop:
     """One stop of a walk, and its rows."""
 
-    stage: Stage
+    stage: StopKind
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -70,7 +70,7 @@ class Stop:
 def explain_line(home: Home, number: str, line: int, pod_uid: str = "") -> list[Stop]:
     """From a line to the bytes; `pod_uid` chooses the pod that is followed."""
     record = Record(home.record_store())
-    books = Books(record, record.ledger())
+    books = LedgerDocuments(record, record.ledger())
     document = books.document(number)
     entry = _line(document, line)
     pods = _longest_first(pod for pod in document["pods"] if pod["line"] == line)
@@ -106,7 +106,7 @@ def explain_response(home: Home, sha256: str) -> list[Stop]:
                 cells = (issued.number, str(line["line"]), document["tenant"], ", ".join(names))
                 rows.append(cells)
     columns = ("document", "line", "tenant", "pods")
-    lines = Stop(Stage.TOUCHED, "Lines whose pods ran in these hours", columns, tuple(rows))
+    lines = Stop(StopKind.TOUCHED, "Lines whose pods ran in these hours", columns, tuple(rows))
     return [_attempts_stop(hours), lines]
 
 
@@ -138,10 +138,10 @@ def _chosen(pods: Sequence[Mapping[str, Any]], number: str, uid: str) -> Mapping
     )
 
 
-def _document_stop(books: Books, number: str, document: Mapping[str, Any]) -> Stop:
+def _document_stop(books: LedgerDocuments, number: str, document: Mapping[str, Any]) -> Stop:
     issued = books.issued(number)
     return Stop(
-        Stage.DOCUMENT,
+        StopKind.DOCUMENT,
         "Document",
         ("number", "status", "tenant", "total", "sealed as", "issued by event"),
         (
@@ -163,7 +163,7 @@ def _line_stop(document: Mapping[str, Any], line: Mapping[str, Any]) -> Stop:
     currency = document["currency"]
     sum_text = f"{line['device_seconds']} s × {line['weight']} × {line['rate_per_hour']} / 3600 s"
     note = f"{sum_text} = {line['cost']} {currency}; rate {line['rate_id']}" if currency else ""
-    return Stop(Stage.LINE, "Line", columns, (_cells(line, columns),), note)
+    return Stop(StopKind.LINE, "Line", columns, (_cells(line, columns),), note)
 
 
 def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
@@ -171,7 +171,7 @@ def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
     columns += _columns("device_seconds cost")
     total = sum(pod["device_seconds"] for pod in pods)
     return Stop(
-        Stage.PODS,
+        StopKind.PODS,
         "Pods behind the line, as sealed, the longest first",
         columns,
         tuple(_cells(pod, columns) for pod in pods),
@@ -201,11 +201,11 @@ def _pod_hours_stop(
     period = line["charge_period"]
     if not home.warehouse_path.is_file():
         note = f"there is no warehouse; `gpu-ledger refresh --period {period}` counts it again"
-        return Stop(Stage.HOURS, title, columns, (), note)
+        return Stop(StopKind.HOURS, title, columns, (), note)
     with connected(home.warehouse_path, read_only=True) as connection:
         if counted_sha256(connection, home, period) != document["stands_on"]["facts_sha256"]:
             note = "the warehouse has other facts than the sealed ones"
-            return Stop(Stage.HOURS, title, columns, (), note)
+            return Stop(StopKind.HOURS, title, columns, (), note)
         parameters = {
             "period": period,
             "cluster": line["cluster_id"],
@@ -215,7 +215,7 @@ def _pod_hours_stop(
         }
         found = connection.execute(_POD_HOURS, parameters).fetchall()
     rows = tuple(tuple(_text(value) for value in row) for row in found)
-    return Stop(Stage.HOURS, title, columns, rows)
+    return Stop(StopKind.HOURS, title, columns, rows)
 
 
 def _rules_stop(hours: Stop) -> Stop:
@@ -225,7 +225,7 @@ def _rules_stop(hours: Stop) -> Stop:
     columns = _columns("samples lifecycle method method_reason billed limit_name blocks_close")
     rules = [r for r in reconciliation_rules() if (r.method, r.method_reason) in deciding]
     return Stop(
-        Stage.RULES,
+        StopKind.RULES,
         "Rules that decided these hours",
         columns,
         tuple(tuple(getattr(rule, name) for name in columns) for rule in rules),
@@ -256,7 +256,7 @@ def _attempts_stop(attempts: Iterable[AttemptHour]) -> Stop:
         for attempt in attempts
     ]
     title = "Attempts for these hours"
-    return Stop(Stage.ATTEMPTS, title, columns, tuple(sorted(set(rows))))
+    return Stop(StopKind.ATTEMPTS, title, columns, tuple(sorted(set(rows))))
 
 
 def _bytes_stop(
@@ -271,7 +271,7 @@ def _bytes_stop(
         rows.append((digest, str(found.byte_count), found.mentions, known))
     rows.sort(key=lambda row: row[2] == NOT_NAMED)  # those that name the pod come first
     return Stop(
-        Stage.RESPONSES,
+        StopKind.RESPONSES,
         "Responses, byte for byte",
         ("sha256", "bytes", f"mentions of {pod_uid}", "evidence"),
         tuple(rows),
@@ -320,8 +320,8 @@ ROWS_SHOWN = 4
 """Rows of each stop on a screen; a walk then fits 50 lines."""
 
 NARROW = {
-    Stage.DOCUMENT: ("number", "status", "tenant", "total"),
-    Stage.PODS: ("pod_name", "pod_uid", "method", "device_seconds", "cost"),
+    StopKind.DOCUMENT: ("number", "status", "tenant", "total"),
+    StopKind.PODS: ("pod_name", "pod_uid", "method", "device_seconds", "cost"),
 }
 """Columns of stops that are too wide for a terminal; the others are shown whole."""
 
@@ -334,11 +334,11 @@ def on_a_screen(stops: Sequence[Stop]) -> list[Stop]:
 def _summed(stop: Stop) -> Stop:
     """Hours as days, the longest first; attempts by outcome."""
     match stop.stage:
-        case Stage.HOURS if stop.rows:
+        case StopKind.HOURS if stop.rows:
             return _as_days(stop)
-        case Stage.ATTEMPTS:
+        case StopKind.ATTEMPTS:
             return _as_outcomes(stop)
-        case Stage.RESPONSES:
+        case StopKind.RESPONSES:
             return _naming_the_pod(stop)
     return stop
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from billing.lines import Line, LineKind, Total
 from billing.sealing import Document
-from billing.usage import ChargeKey, PodUse, Usage, WorkloadDay, WorkloadLabels
+from billing.usage import ChargeKey, DocumentUsage, PodUse, WorkloadDay, WorkloadLabels
 from domain.billing_period import BillingPeriod
 from domain.decisions.rows import AcceptedGap, Party, Policy, Rate
 from domain.findings import CoverageState, CoverageStatus
@@ -63,7 +63,7 @@ class Header:
     decisions: Mapping[str, list[dict[str, str]]]
 
 
-def invoice_document(header: Header, total: Total, usage: Usage) -> Document:
+def invoice_document(header: Header, total: Total, usage: DocumentUsage) -> Document:
     """The whole document, ready to be sealed."""
     digits = minor_unit_digits(header.currency) if header.currency else 0
     made_of_pods = (LineKind.USAGE, LineKind.CREDIT)

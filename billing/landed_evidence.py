@@ -27,7 +27,7 @@ Evidence = Mapping[str, Mapping[str, Collection[str]]]
 """Cluster → source → hashes of responses, as a close seals them."""
 
 
-class EvidenceGone(EvidenceChanged):
+class EvidenceMissing(EvidenceChanged):
     """Responses of the basis of a period are missing in the landing."""
 
     code = "SEAL-001"
@@ -55,12 +55,12 @@ def require_held(landing: Store, period: BillingPeriod, *stood_on: Evidence) -> 
     there = set(landing.list("objects/")) if needed else set()
     gone = sorted(digest for digest in needed if response_key(digest) not in there)
     if gone:
-        raise EvidenceGone(landing.location, period, gone, len(needed))
+        raise EvidenceMissing(landing.location, period, gone, len(needed))
 
 
 def lost_evidence(
     location: str, record: Record, named_in: Callable[[BillingPeriod], Evidence]
-) -> list[EvidenceGone]:
+) -> list[EvidenceMissing]:
     """The closed periods whose basis has responses that no manifest names.
 
     `named_in`: the responses in the manifests of a period. The links between manifests do not show
@@ -81,7 +81,7 @@ def lost_evidence(
         if gone:
             count = len([*_digests(stood_on)])
             how = "are not in any manifest"
-            found.append(EvidenceGone(location, period, sorted(gone), count, how))
+            found.append(EvidenceMissing(location, period, sorted(gone), count, how))
     return found
 
 
@@ -116,7 +116,7 @@ NOT_NAMED = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResponseMentions:
     """The size of a response, and the places where it names a text."""
 
     byte_count: int
@@ -141,7 +141,7 @@ def read_response(landing: Store, digest: str) -> bytes:
     return require_seal(f"{landing.location}/{key}", body, digest)
 
 
-def find_in_response(landing: Store, digest: str, text: str) -> Found:
+def find_in_response(landing: Store, digest: str, text: str) -> ResponseMentions:
     """How often a response names a text, and at which bytes."""
     body = read_response(landing, digest)
     wanted = text.encode()
@@ -151,4 +151,6 @@ def find_in_response(landing: Store, digest: str, text: str) -> Found:
         offsets.append(str(start))
         start = body.find(wanted, start + 1)
     count = body.count(wanted)
-    return Found(len(body), f"{count}, at byte {', '.join(offsets)}" if count else NOT_NAMED)
+    return ResponseMentions(
+        len(body), f"{count}, at byte {', '.join(offsets)}" if count else NOT_NAMED
+    )

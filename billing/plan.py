@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from billing.basis import Basis
-from billing.billed_facts import Grounds
+from billing.billed_facts import BilledFacts
 from billing.events import INVOICE, STATEMENT, next_position, number_text
 from billing.invoice import (
     DocumentKind,
@@ -23,7 +23,7 @@ from billing.invoice import (
 from billing.lines import Line, LineKind, rounded, usage_lines
 from billing.sealing import Document
 from billing.statement import statement_document
-from billing.usage import NO_USAGE, Usage
+from billing.usage import NO_USAGE, DocumentUsage
 from domain.decisions import PartyRole, Policy, PolicyName, Rate, Row, TableName
 from domain.decisions.tables import TABLE_BY_NAME
 from domain.findings import CheckResult
@@ -50,7 +50,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClosePlan:
     """All documents that a close would seal."""
 
     basis: Document
@@ -64,11 +64,11 @@ class Plan:
 
 
 def plan_close(
-    grounds: Grounds,
+    grounds: BilledFacts,
     corrections: Mapping[str, Sequence[Line]],
     issued: Sequence[str],
     issued_at: datetime,
-) -> Plan:
+) -> ClosePlan:
     """One document per tenant that used anything or has a correction, in order of their names."""
     basis = grounds.basis
     by_tenant = grounds.usage.by_tenant()
@@ -90,12 +90,12 @@ def plan_close(
     ]
     issued_now = [(draft.number, draft.tenant, draft.billed_nanos) for draft in drafts]
     statement = statement_document(basis, grounds.provider, issued_now, issued_at, stands_on)
-    return Plan(basis.document(), statement, tuple(drafts), basis.check_result)
+    return ClosePlan(basis.document(), statement, tuple(drafts), basis.check_result)
 
 
 def _draft(
     basis: Basis,
-    usage: Usage,
+    usage: DocumentUsage,
     corrections: Sequence[Line],
     tenant: str,
     number: str,

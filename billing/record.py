@@ -17,11 +17,11 @@ from billing.events import (
     INVOICE,
     STATEMENT,
     UNREADABLE_EVENT_ERRORS,
-    Event,
     EventKind,
     Head,
     Ledger,
     NumberedDocument,
+    RecordEvent,
     chain_problems,
     gaps_in,
 )
@@ -87,9 +87,9 @@ class Record:
         found = self._event_bytes()
         for key, problem in chain_problems(found):
             raise RecordChanged(self.store.location, key, problem)
-        return Ledger(tuple(Event.from_bytes(body) for _, body in found))
+        return Ledger(tuple(RecordEvent.from_bytes(body) for _, body in found))
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[RecordEvent]:
         return list(self.ledger().events)
 
     def head(self) -> Head:
@@ -131,7 +131,7 @@ class Record:
             "enclosed_sha256s": [self.seal(text) for text in texts],
         }
 
-    def listed_files(self, event: Event) -> dict[str, str]:
+    def listed_files(self, event: RecordEvent) -> dict[str, str]:
         """Name in a bundle → hash, of every file that an event issued."""
         return dict(self.sealed(event.files_sha256)["files"])
 
@@ -143,7 +143,7 @@ class Record:
         body: Mapping[str, object],
         recorded_at: datetime,
         recorded_by: str,
-    ) -> Event:
+    ) -> RecordEvent:
         """Add the event after `after`; raises if the record has another head or a newer fence."""
         ledger = self.ledger()
         if ledger.head != after:
@@ -152,7 +152,7 @@ class Record:
         if fence < ledger.highest_fence:
             raise StaleWriter(self.store.location, fence, ledger.highest_fence)
         at = recorded_at.replace(microsecond=0)
-        event = Event(after.sequence + 1, after.sha256, fence, at, recorded_by, kind, body)
+        event = RecordEvent(after.sequence + 1, after.sha256, fence, at, recorded_by, kind, body)
         if not self.store.create(event_key(event.sequence), event.to_bytes()):
             raise RecordChangedConcurrently(self.store.location, after, self.head())
         return event
@@ -171,7 +171,7 @@ class Record:
     def _seals(self) -> Iterator[EvidenceChanged]:
         for key, body in self._event_bytes():
             try:
-                seals = sorted(set(Event.from_bytes(body).sealed_sha256s()))
+                seals = sorted(set(RecordEvent.from_bytes(body).sealed_sha256s()))
             except UNREADABLE_EVENT_ERRORS:
                 continue  # reported by _chain
             for digest in seals:

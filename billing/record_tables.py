@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.invoice import read_lines
 from billing.record import Record
 from domain.billing_period import BillingPeriod
@@ -138,7 +138,7 @@ ESTIMATES = {
 def mirror_record(home: Home) -> None:
     """Replace the tables of the record in the warehouse."""
     record = Record(home.record_store())
-    books = Books(record, record.ledger())
+    books = LedgerDocuments(record, record.ledger())
     rows = {
         "events": list(_events(books)),
         "documents": list(_documents(books)),
@@ -196,7 +196,7 @@ def _create(connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[
     connection.execute(f"create table if not exists record.{table} ({spelled})")
 
 
-def _events(books: Books) -> Iterator[dict[str, Any]]:
+def _events(books: LedgerDocuments) -> Iterator[dict[str, Any]]:
     for event in books.ledger.events:
         yield {
             "sequence": event.sequence,
@@ -210,7 +210,7 @@ def _events(books: Books) -> Iterator[dict[str, Any]]:
         }
 
 
-def _documents(books: Books) -> Iterable[dict[str, Any]]:
+def _documents(books: LedgerDocuments) -> Iterable[dict[str, Any]]:
     voided = books.ledger.voided_by()
     for issued in books.ledger.documents():
         document = books.record.sealed(issued.sha256)
@@ -229,7 +229,7 @@ def _documents(books: Books) -> Iterable[dict[str, Any]]:
         }
 
 
-def _lines(books: Books) -> Iterator[dict[str, Any]]:
+def _lines(books: LedgerDocuments) -> Iterator[dict[str, Any]]:
     for issued in books.ledger.documents():
         document = books.record.sealed(issued.sha256)
         for line in read_lines(document):
@@ -251,7 +251,7 @@ def _lines(books: Books) -> Iterator[dict[str, Any]]:
             }
 
 
-def _corrections(books: Books) -> Iterator[dict[str, Any]]:
+def _corrections(books: LedgerDocuments) -> Iterator[dict[str, Any]]:
     billed = books.ledger.billed_corrections()
     for event in books.ledger.corrections():
         sealed = books.record.sealed(str(event.body["corrections_sha256"]))

@@ -16,15 +16,15 @@ from typing import Any
 
 from billing.basis import Basis, sealed_decisions
 from billing.billed_facts import read_grounds
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.corrections import corrections_document, corrections_of
-from billing.events import Event, EventKind, Ledger
+from billing.events import EventKind, Ledger, RecordEvent
 from billing.gate import require_billable
 from billing.guard import require_writable
 from billing.landed_evidence import require_held
 from billing.lines import Line
 from billing.record import Record
-from billing.usage import ChargeKey, Usage
+from billing.usage import ChargeKey, DocumentUsage
 from domain.billing_period import BillingPeriod
 from domain.clock import Clock
 from domain.decisions import Amendment, Decisions, Row
@@ -60,7 +60,7 @@ class RecountDecisions:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class RecountCause:
     """A change since the last count of the period, and the charges that it can concern."""
 
     reason: str
@@ -75,7 +75,7 @@ class Cause:
 
 def causes_of_difference(
     before: Mapping[str, Any], basis: Basis, amendments: Iterable[Amendment]
-) -> list[Cause]:
+) -> list[RecountCause]:
     """The changes between the basis of the last count of a period and that of a recount."""
     sealed = sealed_decisions(before)
     causes = []
@@ -83,14 +83,14 @@ def causes_of_difference(
         reason = f"{row.amended_table} amended by {row.decided_by} and {row.second_name}: "
         changed = set(sealed.rows(row.amended_table)) ^ set(basis.decisions.rows(row.amended_table))
         scopes = tuple(_scope(one) for one in sorted(changed, key=repr))
-        causes.append(Cause(reason + row.reason, scopes))
+        causes.append(RecountCause(reason + row.reason, scopes))
     evidence = before["evidence"]
     clusters = {*evidence, *basis.evidence}
     changed_in = sorted(c for c in clusters if evidence.get(c) != basis.evidence.get(c))
-    causes.append(Cause(LATE_EVIDENCE, tuple({"cluster_id": name} for name in changed_in)))
+    causes.append(RecountCause(LATE_EVIDENCE, tuple({"cluster_id": name} for name in changed_in)))
     if before["code_version"] != basis.code_version:
         versions = f"{basis.code_version}, before by {before['code_version']}"
-        causes.append(Cause(f"counted by gpu-ledger {versions}", ({},)))
+        causes.append(RecountCause(f"counted by gpu-ledger {versions}", ({},)))
     return [cause for cause in causes if cause.scopes]
 
 
@@ -101,7 +101,7 @@ def _scope(row: Row) -> dict[str, str]:
     return {name: value for name, value in limits.items() if value}
 
 
-def reason_for(causes: Sequence[Cause], key: ChargeKey) -> str:
+def reason_for(causes: Sequence[RecountCause], key: ChargeKey) -> str:
     """The reason on the correction of a charge: the causes that can concern it."""
     found = [cause for cause in causes if cause.concerns(key)] or causes
     return "; ".join(cause.reason for cause in found) or NO_CAUSE
@@ -145,7 +145,7 @@ def recount_period(
 ) -> RecountResult:
     """Compare the facts in `facts_path` with the bills; record the difference without `dry_run`."""
     record = Record(home.record_store())
-    books = Books(record, record.ledger())
+    books = LedgerDocuments(record, record.ledger())
     stood_on = record.sealed(str(_close_of(books.ledger, period).body["basis_sha256"]))
     last = [e for e in books.ledger.corrections() if e.body["corrects_period"] == period.name]
     last_basis = record.sealed(str(last[-1].body["basis_sha256"])) if last else stood_on
@@ -166,7 +166,7 @@ def recount_period(
     return RecountResult(period, tuple(lines), basis.currency, recorded=True)
 
 
-def _close_of(ledger: Ledger, period: BillingPeriod) -> Event:
+def _close_of(ledger: Ledger, period: BillingPeriod) -> RecordEvent:
     event = ledger.closes().get(period.name)
     if event is None:
         raise PeriodIsOpen(period)
@@ -187,7 +187,10 @@ def _amendment_entry(row: Amendment) -> dict[str, str]:
 
 
 def corrections_from(
-    books: Books, basis: Basis, usage: Usage, reason_of: Callable[[ChargeKey], str]
+    books: LedgerDocuments,
+    basis: Basis,
+    usage: DocumentUsage,
+    reason_of: Callable[[ChargeKey], str],
 ) -> list[Line]:
     """The differences between a recounted period and all bills for it."""
     return corrections_of(
@@ -201,7 +204,7 @@ def corrections_from(
 
 
 def commit_corrections(
-    books: Books,
+    books: LedgerDocuments,
     basis: Basis,
     lines: Sequence[Line],
     reason: str,

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from billing.basis import Basis
-from billing.ccsp import ClusterHour, NodeHour, sealed_runs
+from billing.ccsp import ReportedClusterHour, ReportedNodeHour, sealed_runs
 from billing.invoice import line_entry, party_entry
 from billing.lines import rounded, usage_lines
 from billing.sealing import Document
@@ -82,8 +82,8 @@ class ProviderFacts:
 
     capacity: Sequence[Capacity]
     own_charges: Sequence[Charge]
-    cluster_hours: Sequence[ClusterHour]
-    node_hours: Sequence[NodeHour]
+    cluster_hours: Sequence[ReportedClusterHour]
+    node_hours: Sequence[ReportedNodeHour]
 
 
 def statement_document(

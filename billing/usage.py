@@ -100,7 +100,7 @@ Row = TypeVar("Row", Charge, WorkloadDay, PodUse)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class DocumentUsage:
     """All use of a period's documents."""
 
     charges: tuple[Charge, ...]
@@ -108,13 +108,13 @@ class Usage:
     pods: tuple[PodUse, ...]
     labels: tuple[WorkloadLabels, ...] = ()
 
-    def by_tenant(self) -> dict[str, Usage]:
+    def by_tenant(self) -> dict[str, DocumentUsage]:
         """The use of each tenant, in order, without that of the provider."""
         charges = _by_tenant(self.charges)
         days = _by_tenant(self.workload_days)
         pods = _by_tenant(self.pods)
         return {
-            tenant: Usage(
+            tenant: DocumentUsage(
                 tuple(sorted(charges[tenant])),
                 tuple(sorted(days.get(tenant, ()))),
                 tuple(sorted(pods.get(tenant, ()))),
@@ -124,7 +124,7 @@ class Usage:
         }
 
 
-NO_USAGE = Usage((), (), ())
+NO_USAGE = DocumentUsage((), (), ())
 
 
 def only_currency(charges: Iterable[Charge]) -> str:

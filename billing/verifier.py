@@ -48,7 +48,7 @@ _UNREADABLE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticErr
 """The exceptions of Python for a document of another form."""
 
 
-class Wrong(Exception):
+class VerificationFailed(Exception):
     """A check failed; the text names the place and the values."""
 
 
@@ -68,7 +68,7 @@ class Report:
         """Run one check, which returns how many things it compared."""
         try:
             count = check()
-        except Wrong as wrong:
+        except VerificationFailed as wrong:
             self.problems.append(f"{title}: {wrong}")
         except _UNREADABLE as cause:
             self.problems.append(f"{title}: not readable ({type(cause).__name__}: {cause})")
@@ -90,10 +90,10 @@ class Bundle:
         """The sealed document with this hash; KeyError where the bundle does not have it."""
         body = self.files[f"sealed/{digest}.json"]
         if _sha256(body) != digest:
-            raise Wrong(f"sealed/{digest}.json has the hash {_sha256(body)}")
+            raise VerificationFailed(f"sealed/{digest}.json has the hash {_sha256(body)}")
         document = _read_object(body)
         if canonical(document) != body:
-            raise Wrong(f"sealed/{digest}.json is not in its canonical form")
+            raise VerificationFailed(f"sealed/{digest}.json is not in its canonical form")
         return document
 
     def has(self, digest: str) -> bool:
@@ -195,34 +195,34 @@ def write_bundle(name: str, files: dict[str, bytes]) -> bytes:
 def _read(body: bytes, bundle: Bundle) -> int:
     """Read the bundle; writing the same files again must give the same bytes, to the last one."""
     if len(body) > LARGEST_BUNDLE_BYTES:
-        raise Wrong(f"more than {LARGEST_BUNDLE_BYTES} bytes")
+        raise VerificationFailed(f"more than {LARGEST_BUNDLE_BYTES} bytes")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             entries = archive.infolist()
             # Nothing in a bundle is compressed, and no two files share bytes: a ZIP bomb is neither
             # unpacked nor read.
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-                raise Wrong("a file in it is compressed")
+                raise VerificationFailed("a file in it is compressed")
             if sum(entry.file_size for entry in entries) > len(body):
-                raise Wrong("its files are larger together than the bundle")
+                raise VerificationFailed("its files are larger together than the bundle")
             found = {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as cause:
-        raise Wrong(f"not a readable ZIP file ({cause})") from None
+        raise VerificationFailed(f"not a readable ZIP file ({cause})") from None
     except UnicodeDecodeError as cause:
-        raise Wrong(f"a file name is not text ({cause})") from None
+        raise VerificationFailed(f"a file name is not text ({cause})") from None
     if len(found) != len(entries):
-        raise Wrong("a name occurs twice")
+        raise VerificationFailed("a name occurs twice")
     if MANIFEST not in found:
-        raise Wrong(f"{MANIFEST} is missing")
+        raise VerificationFailed(f"{MANIFEST} is missing")
     manifest = _read_object(found.pop(MANIFEST))
     listed, name = dict(manifest["files"]), str(manifest["bundle"])
     for path in sorted({*listed, *found}):
         if path not in found:
-            raise Wrong(f"{path} is listed and missing")
+            raise VerificationFailed(f"{path} is listed and missing")
         if listed.get(path) != _sha256(found[path]):
-            raise Wrong(f"{path} is not what is listed")
+            raise VerificationFailed(f"{path} is not what is listed")
     if write_bundle(name, found) != body:
-        raise Wrong("bytes outside the files were changed")
+        raise VerificationFailed("bytes outside the files were changed")
     bundle.name, bundle.files = name, found
     return len(found)
 
@@ -241,7 +241,7 @@ def _read_object(body: bytes) -> dict[str, Any]:
     """A JSON object; every number in it is whole."""
     document = json.loads(body, parse_float=_refuse, parse_constant=_refuse)
     if not isinstance(document, dict):
-        raise Wrong("it is not a JSON object")
+        raise VerificationFailed("it is not a JSON object")
     return document
 
 
@@ -255,20 +255,22 @@ def _refuse(text: str) -> int:
 def _check_chain(bundle: Bundle) -> int:
     bodies = [bundle.files[name] for name in sorted(bundle.files) if name.startswith("events/")]
     if not bodies:
-        raise Wrong("there is none")
+        raise VerificationFailed("there is none")
     previous, fence = "", 0
     for place, body in enumerate(bodies, start=1):
         event = _read_object(body)
         if event["sequence"] != place:
-            raise Wrong(f"event {event['sequence']} stands at place {place}")
+            raise VerificationFailed(f"event {event['sequence']} stands at place {place}")
         if f"events/{place:010}.json" not in bundle.files:
-            raise Wrong(f"no file is named for event {place}")
+            raise VerificationFailed(f"no file is named for event {place}")
         if canonical(event) != body:
-            raise Wrong(f"event {place} is not in its canonical form")
+            raise VerificationFailed(f"event {place} is not in its canonical form")
         if event["previous_sha256"] != previous:
-            raise Wrong(f"event {place} does not follow the one before it")
+            raise VerificationFailed(f"event {place} does not follow the one before it")
         if event["fence"] < fence:
-            raise Wrong(f"event {place} was written by a writer that had been overtaken")
+            raise VerificationFailed(
+                f"event {place} was written by a writer that had been overtaken"
+            )
         previous, fence = _sha256(body), event["fence"]
         bundle.events.append(event)
     return len(bodies)
@@ -280,7 +282,7 @@ def _check_head(bundle: Bundle, head: bytes) -> int:
     place = int(attested["sequence"])
     body = bundle.files.get(f"events/{place:010}.json", b"")
     if place < 1 or _sha256(body) != attested["sha256"]:
-        raise Wrong(f"event {place} is not the one that was attested")
+        raise VerificationFailed(f"event {place} is not the one that was attested")
     return place
 
 
@@ -295,11 +297,11 @@ def _check_numbers(bundle: Bundle) -> int:
     for number in issued:
         parts = _NUMBER.fullmatch(number)
         if parts is None:
-            raise Wrong(f"{number!r} is not a document number")
+            raise VerificationFailed(f"{number!r} is not a document number")
         series.setdefault(parts[1], []).append(int(parts[2]))
     for name, places in series.items():
         if places != list(range(1, len(places) + 1)):
-            raise Wrong(f"the series {name} has a gap, or a number twice")
+            raise VerificationFailed(f"the series {name} has a gap, or a number twice")
     return len(issued)
 
 
@@ -338,7 +340,7 @@ def _expected_files(bundle: Bundle) -> dict[str, str]:
     else:
         issued = dict(_documents_of(bundle.last))
         if bundle.name not in issued:
-            raise Wrong(f"the last event of the chain did not issue {bundle.name}")
+            raise VerificationFailed(f"the last event of the chain did not issue {bundle.name}")
         own = re.compile(rf"documents/{re.escape(bundle.name)}[.-].*")
         expected |= {name: listed[name] for name in listed if own.fullmatch(name)}
         expected[VERIFIER] = listed[VERIFIER]
@@ -351,10 +353,13 @@ def _listed(bundle: Bundle, event: dict[str, Any]) -> dict[str, str]:
     """Name -> hash of the files that an event issued."""
     digest = event["body"].get("files_sha256")
     if digest is None:
-        raise Wrong(f"event {event['sequence']}, at the end of the chain, issued no files")
+        raise VerificationFailed(
+            f"event {event['sequence']}, at the end of the chain, issued no files"
+        )
     if not bundle.has(digest):
-        raise Wrong(f"sealed/{digest}.json, the list of the files of event {event['sequence']}, "
-                    "is missing")  # fmt: skip
+        raise VerificationFailed(
+            f"sealed/{digest}.json, the list of the files of event {event['sequence']}, is missing"
+        )
     return dict(bundle.sealed(digest)["files"])
 
 
@@ -395,9 +400,13 @@ def half_even(value: Fraction) -> int:
 
 def _check_kind(number: str, document: dict[str, Any]) -> int:
     if document["number"] != number:
-        raise Wrong(f"the chain issued {number}, and the document says {document['number']}")
+        raise VerificationFailed(
+            f"the chain issued {number}, and the document says {document['number']}"
+        )
     if (document["document"] == "void") != bool(document["voids"]):
-        raise Wrong(f"it is a {document['document']} and voids {document['voids'] or 'nothing'}")
+        raise VerificationFailed(
+            f"it is a {document['document']} and voids {document['voids'] or 'nothing'}"
+        )
     return 1
 
 
@@ -407,13 +416,15 @@ def _check_prices(document: dict[str, Any]) -> int:
         # A correction's price may be one that was amended since; a void may take one back.
         may_be_of_others = line["kind"] in ("correction", "void")
         if line["rate_id"] and not may_be_of_others and line["rate_id"] not in rates:
-            raise Wrong(f"line {line['line']} names a rate that is not on the document")
+            raise VerificationFailed(
+                f"line {line['line']} names a rate that is not on the document"
+            )
         if line["credited"]:
             _check_credit(line, document["lines"])
             continue
         rate = rates.get(line["rate_id"])
         if rate and nanos(rate["rate_per_hour"]) != nanos(line["rate_per_hour"]):
-            raise Wrong(f"line {line['line']} has another rate than {line['rate_id']}")
+            raise VerificationFailed(f"line {line['line']} has another rate than {line['rate_id']}")
         _check_price(line)
     return len(document["lines"])
 
@@ -427,9 +438,11 @@ def _check_credit(credit: dict[str, Any], lines: list[dict[str, Any]]) -> None:
     for line in lines:
         if line["kind"] == "usage" and [line[name] for name in (*same, "started_at")] == key:
             if nanos(credit["cost"]) > 0 or nanos(line["cost"]) + nanos(credit["cost"]) < 0:
-                raise Wrong(f"line {credit['line']} gives back more than line {line['line']} has")
+                raise VerificationFailed(
+                    f"line {credit['line']} gives back more than line {line['line']} has"
+                )
             return
-    raise Wrong(f"line {credit['line']} credits no line")
+    raise VerificationFailed(f"line {credit['line']} credits no line")
 
 
 def _check_price(line: dict[str, Any]) -> None:
@@ -437,11 +450,13 @@ def _check_price(line: dict[str, Any]) -> None:
     sign = -1 if line["kind"] == "void" else 1
     before, cost_before = line["device_seconds_before"], nanos(line["cost_before"])
     if line["kind"] not in ("correction", "void") and (before or cost_before):
-        raise Wrong(f"line {line['line']} corrects something, and is no correction")
+        raise VerificationFailed(f"line {line['line']} corrects something, and is no correction")
     after = before + sign * line["device_seconds"]
     expected = sign * (_price(after, line) - cost_before)
     if expected != nanos(line["cost"]):
-        raise Wrong(f"line {line['line']} costs {line['cost']}, its parts give {expected} nanos")
+        raise VerificationFailed(
+            f"line {line['line']} costs {line['cost']}, its parts give {expected} nanos"
+        )
 
 
 def _price(seconds: int, line: dict[str, Any]) -> int:
@@ -463,7 +478,7 @@ def _check_parts(document: dict[str, Any]) -> int:
             if line["kind"] == "void" and not seconds[number]:
                 continue  # it voids a correction, which has no pods of its own
             if (seconds[number], cost[number]) != (line["device_seconds"], nanos(line["cost"])):
-                raise Wrong(
+                raise VerificationFailed(
                     f"{part} of line {number} give {seconds[number]} s and {cost[number]} nanos, "
                     f"the line has {line['device_seconds']} s and {line['cost']}"
                 )
@@ -473,29 +488,31 @@ def _check_parts(document: dict[str, Any]) -> int:
 def _check_cents(document: dict[str, Any]) -> int:
     lines = document["lines"]
     if [line["line"] for line in lines] != list(range(1, len(lines) + 1)):
-        raise Wrong("the lines are not numbered one by one")
+        raise VerificationFailed("the lines are not numbered one by one")
     exact = sum(nanos(line["cost"]) for line in lines)
     if exact != nanos(document["total_cost"]):
-        raise Wrong(f"the lines cost {exact} nanos, the document says {document['total_cost']}")
+        raise VerificationFailed(
+            f"the lines cost {exact} nanos, the document says {document['total_cost']}"
+        )
     texts = [document["total_billed_cost"], *(line["billed_cost"] for line in lines)]
     amounts = [nanos(text) for text in texts]
     unit = 10 ** (9 - len(texts[0].partition(".")[2]))
     if any(amount % unit for amount in amounts):
-        raise Wrong("an amount has parts of a cent")
+        raise VerificationFailed("an amount has parts of a cent")
     if not document["currency"]:
         if any(amounts):
-            raise Wrong("there is no currency, and still an amount")
+            raise VerificationFailed("there is no currency, and still an amount")
         return len(lines)
     total, *billed = amounts
     # The cents of a void are those of the document that it voids, negated: see there.
     is_void = document["document"] == "void"
     if not is_void and billed != _shared_out([nanos(line["cost"]) for line in lines], unit):
-        raise Wrong("the cents are not shared out by largest remainder")
+        raise VerificationFailed("the cents are not shared out by largest remainder")
     if sum(billed) != total:
-        raise Wrong("the lines do not add up to the total")
+        raise VerificationFailed("the lines do not add up to the total")
     tax = half_even(Fraction(document["tax"]["percent"] or 0) * total / 100 / unit) * unit
     if [nanos(document["tax"]["amount"]), nanos(document["total_payable"])] != [tax, total + tax]:
-        raise Wrong("tax or the amount to pay does not follow from the total")
+        raise VerificationFailed("tax or the amount to pay does not follow from the total")
     return len(lines)
 
 
@@ -517,15 +534,19 @@ def _check_csv(document: dict[str, Any], files: dict[str, bytes]) -> int:
             continue
         rows = list(csv.DictReader(io.StringIO(files[name].decode("utf-8"), newline="")))
         if len(rows) != len(document[part]):
-            raise Wrong(f"{name} has {len(rows)} rows, the document has {len(document[part])}")
+            raise VerificationFailed(
+                f"{name} has {len(rows)} rows, the document has {len(document[part])}"
+            )
         for row, entry in zip(rows, document[part], strict=True):
             said = {"cluster_id": clusters[entry["line"]], **shared, **entry}
             if not NEEDED_COLUMNS <= set(row) <= set(said):
-                raise Wrong(f"{name} has the columns {', '.join(map(str, row))}")
+                raise VerificationFailed(f"{name} has the columns {', '.join(map(str, row))}")
             for column in row:
                 # A spreadsheet would execute some names; the CSV puts a quote before those.
                 if row[column] not in (str(said[column]), f"'{said[column]}"):
-                    raise Wrong(f"{name} says {column} {row[column]!r}, not {said[column]!r}")
+                    raise VerificationFailed(
+                        f"{name} says {column} {row[column]!r}, not {said[column]!r}"
+                    )
         rows_checked += len(rows)
     return rows_checked
 
@@ -535,7 +556,7 @@ def _check_basis(report: Report, document: dict[str, Any], bundle: Bundle) -> in
     stands_on = document["stands_on"]
     digest = stands_on["basis_sha256"]
     if digest not in {event["body"].get("basis_sha256", "") for event in bundle.events}:
-        raise Wrong("no event stands on the basis that it names")
+        raise VerificationFailed("no event stands on the basis that it names")
     if not bundle.has(digest):
         report.unverified.append(
             f"{document['number']}: its basis (decisions, checks, hashes of the evidence) is in "
@@ -553,9 +574,9 @@ def _check_basis(report: Report, document: dict[str, Any], bundle: Bundle) -> in
     }
     for name, value in recomputed.items():
         if stands_on[name] != value:
-            raise Wrong(f"{name} is {stands_on[name]}, and the basis gives {value}")
+            raise VerificationFailed(f"{name} is {stands_on[name]}, and the basis gives {value}")
     if not basis["check"]["is_billable"]:
-        raise Wrong("it was checked not billable")
+        raise VerificationFailed("it was checked not billable")
     return len(stands_on)
 
 
@@ -564,7 +585,7 @@ def _check_void(report: Report, document: dict[str, Any], bundle: Bundle) -> int
         return 0
     digest = bundle.issued.get(document["voids"])
     if digest is None:
-        raise Wrong(f"{document['voids']} was never issued")
+        raise VerificationFailed(f"{document['voids']} was never issued")
     if not bundle.has(digest):
         report.unverified.append(
             f"{document['number']}: {document['voids']}, which it voids, is not in this bundle"
@@ -574,9 +595,9 @@ def _check_void(report: Report, document: dict[str, Any], bundle: Bundle) -> int
     for line, negated in zip(original["lines"], document["lines"], strict=True):
         for name in ("cost", "billed_cost"):
             if nanos(line[name]) != -nanos(negated[name]):
-                raise Wrong(f"line {line['line']} is not negated in {name}")
+                raise VerificationFailed(f"line {line['line']} is not negated in {name}")
         if line["device_seconds"] != -negated["device_seconds"]:
-            raise Wrong(f"line {line['line']} is not negated in device_seconds")
+            raise VerificationFailed(f"line {line['line']} is not negated in device_seconds")
     return len(original["lines"])
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.corrections import billed_so_far, left_of
 from billing.events import (
-    Event,
     EventKind,
     Ledger,
     NumberedDocument,
+    RecordEvent,
     next_position,
     number_text,
     position_of,
@@ -57,7 +57,7 @@ def void_document(
 ) -> NumberedDocument:
     """Issue the void of a document."""
     record = Record(home.record_store())
-    books = Books(record, record.ledger())
+    books = LedgerDocuments(record, record.ledger())
     require_voidable(books, number)
     require_writable(home, record, books.ledger)
     event = commit_void(
@@ -71,7 +71,7 @@ def void_document(
     return next(event.documents())
 
 
-def require_voidable(books: Books, number: str) -> None:
+def require_voidable(books: LedgerDocuments, number: str) -> None:
     """Refuse a voided document, and a void that would return more than was charged."""
     voided_by = books.ledger.voided_by()
     books.issued(number)
@@ -162,13 +162,13 @@ def _minus(amount: str) -> str:
 
 
 def commit_void(
-    books: Books,
+    books: LedgerDocuments,
     number: str,
     reason: str,
     clock: Clock,
     holder: str,
     render: Callable[[Document], Mapping[str, bytes]],
-) -> Event:
+) -> RecordEvent:
     """Issue the void of a document, in the books of the first open period after it."""
     record, ledger = books.record, books.ledger
     with lease(record.store, holder, clock, above=ledger.highest_fence) as held:

@@ -44,7 +44,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A part of a list; `more` is the token of the next part, "" for the last one."""
 
     documents: tuple[Document, ...]
@@ -108,7 +108,7 @@ class KubernetesClient:
         for page in self._pages(path, parameters or {}, PAGE_LIMIT):
             yield from page.documents
 
-    def pages(self, path: str, limit: int = PAGE_LIMIT) -> Iterator[Page]:
+    def pages(self, path: str, limit: int = PAGE_LIMIT) -> Iterator[ListPage]:
         """The pages of one consistent list. HistoryGone when its token expires before the end."""
         for page in self._pages(path, {}, limit):
             if not page.version:
@@ -204,7 +204,9 @@ class KubernetesClient:
             }
         return self._plurals[api_version].get(kind, "")
 
-    def _pages(self, path: str, parameters: Mapping[str, str | int], limit: int) -> Iterator[Page]:
+    def _pages(
+        self, path: str, parameters: Mapping[str, str | int], limit: int
+    ) -> Iterator[ListPage]:
         following = ""
         for _ in range(PAGES_LIMIT):
             wanted = {**parameters, "limit": limit}
@@ -216,7 +218,7 @@ class KubernetesClient:
                 raise NotKubernetes(self.url, path, "a JSON document without items")
             following = str(meta.get("continue") or "") if isinstance(meta, dict) else ""
             objects = tuple(item for item in items if isinstance(item, dict))
-            yield Page(objects, version_of(meta), following)
+            yield ListPage(objects, version_of(meta), following)
             if not following:
                 return
         raise NotKubernetes(self.url, path, f"more than {PAGES_LIMIT} pages of one list")

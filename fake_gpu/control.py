@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from domain.errors import LedgerError
 from domain.interval import format_instant, parse_instant
-from fake_gpu.exporters.exposition import Head, Line, family_text
+from fake_gpu.exporters.exposition import FamilyHead, SeriesLine, family_text
 from fake_gpu.fleet.export import plain_rows
 from fake_gpu.fleet.status_updater import topology
 from fake_gpu.scenario.load import read_scenario
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from fake_gpu.serve import Running
 
 _TAKE_OVERS = (
-    Head(
+    FamilyHead(
         "fake_gpu_scenario_last_take_over_successful",
         "Whether the last scenario that was to be taken over was; 1 before there was any.",
     ),
-    Head("fake_gpu_scenario_taken_over_total", "Scenarios that were taken over.", "counter"),
-    Head("fake_gpu_scenario_refused_total", "Scenarios that were refused.", "counter"),
+    FamilyHead("fake_gpu_scenario_taken_over_total", "Scenarios that were taken over.", "counter"),
+    FamilyHead("fake_gpu_scenario_refused_total", "Scenarios that were refused.", "counter"),
 )
 
 
@@ -134,7 +134,7 @@ class _Control:
         counts = self.running.take_overs
         values = (float(counts.is_last_taken), counts.taken, counts.refused)
         families = (
-            family_text(head, [Line((), value)])
+            family_text(head, [SeriesLine((), value)])
             for head, value in zip(_TAKE_OVERS, values, strict=True)
         )
         return Response("".join(families), media_type="text/plain; version=0.0.4")

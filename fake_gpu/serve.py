@@ -26,7 +26,7 @@ from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Fleet, instant
 from fake_gpu.kubernetes.writes import WorkloadPatch, WrittenObjects
-from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.takeover import TakeOvers, first_free_second, going_on, require_same_past
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ Scope = MutableMapping[str, Any]
 Asgi = Callable[[Scope, Any, Any], Any]
 
 
-class PortTaken(TemporarilyUnavailable):
+class SimulatorPortTaken(TemporarilyUnavailable):
     """A port that was asked for cannot be listened on."""
 
     code = "FAKE-008"
@@ -147,7 +147,7 @@ class Running:
     kubernetes_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
     metrics_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
     take_overs: TakeOvers = field(default_factory=TakeOvers)
-    _loaded: Loaded | None = None  # the served scenario, if there is one
+    _loaded: LoadedScenario | None = None  # the served scenario, if there is one
     _views: Views | None = None
     _written: dict[str, WrittenObjects] = field(default_factory=dict)  # by cluster ID
     _switches: dict[str, Switch] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class Running:
                 api.is_silent = telling is not None and cluster_id not in telling
             self.clock.advance_to(when)
 
-    def take_over(self, read: Callable[[], Loaded]) -> None:
+    def take_over(self, read: Callable[[], LoadedScenario]) -> None:
         """Go on with a changed scenario, whole; the old one stays when it cannot be read, is not
         valid, or would change the past."""
         with self._driving:  # the clock stands until the new fleet is shown, if it is driven
@@ -189,12 +189,12 @@ class Running:
     def change_workload(self, cluster_id: str, patch: WorkloadPatch) -> Document:
         """Go on with the scenario in which a client scales or annotates a workload from the next
         second on; the object as it is then. Raises Refusal."""
-        from fake_gpu.kubernetes.answers import Refusal
+        from fake_gpu.kubernetes.answers import ApiRefusal
         from fake_gpu.kubernetes.writes import with_patch
 
         if self.clock.mode == "fixed" or self._loaded is None:
             message = "the clock of this fleet is stopped: serve it with --live or --driven"
-            raise Refusal(405, "MethodNotAllowed", message)
+            raise ApiRefusal(405, "MethodNotAllowed", message)
         [name] = [c.name for c in self.fleet.clusters if c.cluster_id == cluster_id]
         with self._driving:
             at = first_free_second(self.clock)
@@ -202,7 +202,7 @@ class Running:
             try:
                 self._go_on_with(replace(self._loaded, scenario=scenario))
             except LedgerError as error:
-                raise Refusal(422, "Invalid", error.message()) from None
+                raise ApiRefusal(422, "Invalid", error.message()) from None
             changed = [
                 change
                 for change in self.histories[cluster_id].changes
@@ -211,7 +211,7 @@ class Running:
             ]
         return changed[-1].object
 
-    def _go_on_with(self, loaded: Loaded) -> None:
+    def _go_on_with(self, loaded: LoadedScenario) -> None:
         fleet = build_fleet(loaded)
         require_same_past(self.fleet, fleet, self.clock.now_seconds())
         views = self.build_views(fleet)
@@ -255,7 +255,7 @@ class Running:
 
 
 def serve(
-    scenario: Loaded | Fleet,
+    scenario: LoadedScenario | Fleet,
     clock: VirtualClock,
     *,
     host: str = LOOPBACK,
@@ -302,7 +302,7 @@ def _listen(host: str, port: int, names: list[str]) -> dict[str, socket.socket]:
         except (OSError, OverflowError) as error:
             for opened in (*sockets.values(), listening):
                 opened.close()
-            raise PortTaken(
+            raise SimulatorPortTaken(
                 where=f"{host}:{port + n}",
                 seen=f"cannot listen for {name}: {getattr(error, 'strerror', None) or error}",
                 why="the servers of one fleet need ports in a row",
@@ -338,7 +338,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
     while not all(server.started for server in running._servers):
         if time.monotonic() > deadline or not running._thread.is_alive():
             running.close()
-            raise PortTaken(
+            raise SimulatorPortTaken(
                 where="the simulated fleet",
                 seen="its servers did not start",
                 why="there is nobody to ask",

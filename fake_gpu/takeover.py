@@ -19,9 +19,9 @@ from domain.errors import WrongUse
 from domain.interval import format_instant
 from fake_gpu.clock import VirtualClock
 from fake_gpu.exporters.devices import phases
-from fake_gpu.fleet.model import Cluster, Fault, Fleet, Hold, PodLife, instant
+from fake_gpu.fleet.model import DeviceHold, Fault, Fleet, PodLife, SimulatedCluster, instant
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
-from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.scenario.succession import succeeded
 
 # A clock that runs goes on while a new fleet is played; that takes so long at most.
@@ -43,7 +43,9 @@ class TakeOvers:
     is_last_taken: bool = True
 
 
-def going_on(old: Loaded | None, new: Loaded, clock: VirtualClock) -> Loaded:
+def going_on(
+    old: LoadedScenario | None, new: LoadedScenario, clock: VirtualClock
+) -> LoadedScenario:
     """The new scenario; of configurations without times, the old one until now and then the new."""
     if old is None or not (old.is_timeless and new.is_timeless):
         return new
@@ -72,7 +74,7 @@ def require_same_past(old: Fleet, new: Fleet, now: int) -> None:
         raise _refused(f"a fault that has begun is another: {others[0]}", now)
 
 
-def _same_objects(told: Cluster, telling: Cluster, now: int) -> None:
+def _same_objects(told: SimulatedCluster, telling: SimulatedCluster, now: int) -> None:
     """As they are before faults distort them: to look at those would count as telling them."""
     before = [c for c in ObjectHistory(told).changes if c.at <= now]
     after = [c for c in ObjectHistory(telling).changes if c.at <= now]
@@ -119,7 +121,7 @@ def _differences(told: Any, telling: Any, path: str = "") -> Iterator[str]:
 # --- shown by samples and the topology only -------------------------------------------------------
 
 
-def _same_beside(told: Cluster, telling: Cluster, now: int) -> None:
+def _same_beside(told: SimulatedCluster, telling: SimulatedCluster, now: int) -> None:
     versions = [(c.name, c.kubernetes_version, c.openshift_version) for c in (told, telling)]
     if versions[0] != versions[1] or told.monitoring != telling.monitoring:
         raise _refused(f"{told.name} was monitored otherwise", now)
@@ -136,7 +138,7 @@ def _same_beside(told: Cluster, telling: Cluster, now: int) -> None:
             _same_use(who, pod, pods[pod.uid], now)
 
 
-def _held(pod: PodLife, now: int) -> dict[str, Sequence[Hold]]:
+def _held(pod: PodLife, now: int) -> dict[str, Sequence[DeviceHold]]:
     """Its devices; how it uses them is compared apart."""
     plain = [replace(h, utilisation=None, memory_used_mib=None, later=()) for h in pod.holds]
     return {"devices": [replace(h, held_until=_known(h.held_until, now)) for h in plain]}
@@ -160,7 +162,7 @@ def _same_use(who: str, told: PodLife, telling: PodLife, now: int) -> None:
                 raise _refused(f"{who} was {both}", now)
 
 
-def _use(pod: PodLife, hold: Hold, now: int) -> dict[int, str]:
+def _use(pod: PodLife, hold: DeviceHold, now: int) -> dict[int, str]:
     """How a pod uses a device, from each second at which that changes."""
     loads = pod.loads(hold)
     ends = [*(load.from_at for load in loads[1:]), now + 1]

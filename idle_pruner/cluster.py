@@ -15,7 +15,7 @@ from typing import Any
 from clients.kubernetes import Document, KubernetesClient, resource_path
 from clients.kubernetes_errors import ServerRefused
 from domain.tenant import BelongsTo, belongs_by_rule
-from idle_pruner.decision import Replica
+from idle_pruner.decision import WorkloadPod
 
 FIELD_MANAGER = "gpu-ledger-idle-pruner"
 CLUSTER_ROLE = "gpu-ledger-idle-pruner-stop"
@@ -64,7 +64,7 @@ class Workload:
     name: ObjectName
     document: Document  # {} for a pod without an owner that can be read
     chain: tuple[ObjectName, ...]  # from the pod's owner to the top
-    replicas: tuple[Replica, ...]
+    replicas: tuple[WorkloadPod, ...]
 
     @property
     def uid(self) -> str:
@@ -101,7 +101,7 @@ class ClusterReader:
 
     def workloads(self, namespace: str = "") -> list[Workload]:
         """Every workload with a GPU pod that has not ended, outside of system namespaces."""
-        tops: dict[ObjectName, tuple[Document, tuple[ObjectName, ...], list[Replica]]] = {}
+        tops: dict[ObjectName, tuple[Document, tuple[ObjectName, ...], list[WorkloadPod]]] = {}
         for pod in self.client.items(resource_path("v1", "pods", namespace)):
             meta, status = metadata_of(pod), _mapping(pod.get("status"))
             if belongs_by_rule(str(meta.get("namespace", ""))) is BelongsTo.PROVIDER:
@@ -221,7 +221,7 @@ class ClusterReader:
         return latest if latest > now else None
 
 
-def replica_of(pod: Document) -> Replica:
+def replica_of(pod: Document) -> WorkloadPod:
     """One pod as the decision needs it."""
     meta, spec, status = metadata_of(pod), _mapping(pod.get("spec")), _mapping(pod.get("status"))
     times = [instant_of(meta.get("creationTimestamp")), instant_of(status.get("startTime"))]
@@ -233,7 +233,7 @@ def replica_of(pod: Document) -> Replica:
             for details in _mapping(container.get(state)).values():
                 times.append(instant_of(_mapping(details).get("startedAt")))
                 times.append(instant_of(_mapping(details).get("finishedAt")))
-    return Replica(
+    return WorkloadPod(
         namespace=str(meta.get("namespace", "")),
         name=str(meta.get("name", "")),
         uid=str(meta.get("uid", "")),

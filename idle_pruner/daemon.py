@@ -114,7 +114,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 def metrics_server(host: str, port: int, metrics: PrunerMetrics) -> Iterator[int]:
     """Serve metrics and probes in a thread; yields the port."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class DaemonHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, kind, body = 404, "text/plain", b"not found\n"
             if self.path == "/metrics":
@@ -132,7 +132,7 @@ def metrics_server(host: str, port: int, metrics: PrunerMetrics) -> Iterator[int
         def log_message(self, format: str, *args: object) -> None:
             """Probes are not logged."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
+    server = ThreadingHTTPServer((host, port), DaemonHandler)
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from idle_pruner.evidence import METRICS, Device, Evidence, PodName, Reading, Signal
+from idle_pruner.evidence import METRICS, Evidence, MeasuredDevice, PodName, SeriesReading, Signal
 
 SAMPLES_SHARE_MIN = 0.95  # of the scrapes in the window, and of the window in the scrapes
 EDGE_INTERVALS = 2.0  # a store has the newest sample only after a while
@@ -45,7 +45,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class WorkloadPod:
     """A pod of a workload that has not ended."""
 
     namespace: str
@@ -68,11 +68,11 @@ class Decision:
 
     verdict: Verdict
     reasons: tuple[str, ...]
-    devices: tuple[Device, ...] = ()
+    devices: tuple[MeasuredDevice, ...] = ()
 
 
 def decide(
-    replicas: Sequence[Replica],
+    replicas: Sequence[WorkloadPod],
     changed_at: datetime,
     evidence: Evidence,
     thresholds: Thresholds,
@@ -82,8 +82,8 @@ def decide(
     Of several verdicts the strongest counts: busy, then too young, then unknown, then idle.
     """
     found: dict[Verdict, list[str]] = defaultdict(list)
-    devices: list[Device] = []
-    users: dict[Device, PodName] = {}
+    devices: list[MeasuredDevice] = []
+    users: dict[MeasuredDevice, PodName] = {}
     if not any(replica.device_count for replica in replicas):
         return Decision(Verdict.UNKNOWN, ("No running replica requests a GPU.",))
     earliest = evidence.ended_at - thresholds.duration - thresholds.grace_period
@@ -117,7 +117,7 @@ def _too_young(what: str, changed_at: datetime, evidence: Evidence) -> str:
     return f"{what} changed {max(seconds, 0):.0f} s ago."
 
 
-def _replica_state(replica: Replica) -> list[tuple[Verdict, str]]:
+def _replica_state(replica: WorkloadPod) -> list[tuple[Verdict, str]]:
     reasons = []
     if replica.is_terminating:
         reasons.append((Verdict.UNKNOWN, f"Pod {replica.name} is terminating."))
@@ -130,12 +130,15 @@ def _replica_state(replica: Replica) -> list[tuple[Verdict, str]]:
 
 
 def _readings_of(
-    replica: Replica, readings: Sequence[Reading], evidence: Evidence, thresholds: Thresholds
+    replica: WorkloadPod,
+    readings: Sequence[SeriesReading],
+    evidence: Evidence,
+    thresholds: Thresholds,
 ) -> list[tuple[Verdict, str]]:
     """Everything that speaks against the idleness of one replica."""
     if not replica.device_count:
         return []
-    by_device: dict[Device, list[Reading]] = defaultdict(list)
+    by_device: dict[MeasuredDevice, list[SeriesReading]] = defaultdict(list)
     for reading in readings:
         by_device[reading.device].append(reading)
     against: list[tuple[Verdict, str]] = []
@@ -159,7 +162,7 @@ def _readings_of(
 
 
 def _device(
-    readings: Sequence[Reading], evidence: Evidence, thresholds: Thresholds
+    readings: Sequence[SeriesReading], evidence: Evidence, thresholds: Thresholds
 ) -> list[tuple[Verdict, str]]:
     against: list[tuple[Verdict, str]] = []
     metrics = [reading.metric for reading in readings]
@@ -192,7 +195,7 @@ def _device(
     return against
 
 
-def _limit(reading: Reading, thresholds: Thresholds) -> float | None:
+def _limit(reading: SeriesReading, thresholds: Thresholds) -> float | None:
     limits: Mapping[Signal, float | None] = {
         Signal.ACTIVITY: thresholds.activity,
         Signal.MEMORY_TRAFFIC: thresholds.memory_traffic,
@@ -201,7 +204,7 @@ def _limit(reading: Reading, thresholds: Thresholds) -> float | None:
     return limits[reading.signal]
 
 
-def _incomplete(reading: Reading, evidence: Evidence) -> str:
+def _incomplete(reading: SeriesReading, evidence: Evidence) -> str:
     """Why a reading does not describe the whole window; "" if it does."""
     name = reading.metric
     if math.isnan(reading.maximum) or reading.minimum < 0:

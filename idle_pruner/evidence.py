@@ -30,7 +30,7 @@ class Signal(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class IdlenessMetric:
     """How a metric is read. The value times `factor` is a ratio of 0 to 1, or watts."""
 
     signal: Signal
@@ -39,27 +39,31 @@ class Metric:
     is_known_for_instances: bool = True
 
 
-METRICS: Mapping[str, Metric] = {
+METRICS: Mapping[str, IdlenessMetric] = {
     # dcgm-exporter to 4.8, and since 4.9 (DCGM 4.7)
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": Metric(Signal.ACTIVITY),
-    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": Metric(Signal.ACTIVITY),
-    "DCGM_FI_DEV_GPU_UTIL": Metric(Signal.ACTIVITY, 0.01, is_known_for_instances=False),
-    "DCGM_FI_DEV_GPU_UTIL_RATIO": Metric(Signal.ACTIVITY, is_known_for_instances=False),
-    "DCGM_FI_PROF_DRAM_ACTIVE": Metric(Signal.MEMORY_TRAFFIC),
-    "DCGM_FI_PROF_DRAM_UTIL_RATIO": Metric(Signal.MEMORY_TRAFFIC),
-    "DCGM_FI_DEV_MEM_COPY_UTIL": Metric(Signal.MEMORY_TRAFFIC, 0.01, is_known_for_instances=False),
-    "DCGM_FI_DEV_MEMORY_UTIL_RATIO": Metric(Signal.MEMORY_TRAFFIC, is_known_for_instances=False),
-    "DCGM_FI_DEV_POWER_USAGE": Metric(Signal.POWER, is_known_for_instances=False),
-    "DCGM_FI_DEV_BOARD_POWER_WATTS": Metric(Signal.POWER, is_known_for_instances=False),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": IdlenessMetric(Signal.ACTIVITY),
+    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": IdlenessMetric(Signal.ACTIVITY),
+    "DCGM_FI_DEV_GPU_UTIL": IdlenessMetric(Signal.ACTIVITY, 0.01, is_known_for_instances=False),
+    "DCGM_FI_DEV_GPU_UTIL_RATIO": IdlenessMetric(Signal.ACTIVITY, is_known_for_instances=False),
+    "DCGM_FI_PROF_DRAM_ACTIVE": IdlenessMetric(Signal.MEMORY_TRAFFIC),
+    "DCGM_FI_PROF_DRAM_UTIL_RATIO": IdlenessMetric(Signal.MEMORY_TRAFFIC),
+    "DCGM_FI_DEV_MEM_COPY_UTIL": IdlenessMetric(
+        Signal.MEMORY_TRAFFIC, 0.01, is_known_for_instances=False
+    ),
+    "DCGM_FI_DEV_MEMORY_UTIL_RATIO": IdlenessMetric(
+        Signal.MEMORY_TRAFFIC, is_known_for_instances=False
+    ),
+    "DCGM_FI_DEV_POWER_USAGE": IdlenessMetric(Signal.POWER, is_known_for_instances=False),
+    "DCGM_FI_DEV_BOARD_POWER_WATTS": IdlenessMetric(Signal.POWER, is_known_for_instances=False),
     # AMD device-metrics-exporter
-    "gpu_gfx_activity": Metric(Signal.ACTIVITY, 0.01),
-    "gpu_umc_activity": Metric(Signal.MEMORY_TRAFFIC, 0.01),
-    "gpu_package_power": Metric(Signal.POWER),
-    "gpu_average_package_power": Metric(Signal.POWER),
+    "gpu_gfx_activity": IdlenessMetric(Signal.ACTIVITY, 0.01),
+    "gpu_umc_activity": IdlenessMetric(Signal.MEMORY_TRAFFIC, 0.01),
+    "gpu_package_power": IdlenessMetric(Signal.POWER),
+    "gpu_average_package_power": IdlenessMetric(Signal.POWER),
     # gpu-ledger-amd-exporter
-    "amd_gpu_utilization_percent": Metric(Signal.ACTIVITY, 0.01),
-    "amd_gpu_memory_activity_percent": Metric(Signal.MEMORY_TRAFFIC, 0.01),
-    "amd_gpu_power_watts": Metric(Signal.POWER),
+    "amd_gpu_utilization_percent": IdlenessMetric(Signal.ACTIVITY, 0.01),
+    "amd_gpu_memory_activity_percent": IdlenessMetric(Signal.MEMORY_TRAFFIC, 0.01),
+    "amd_gpu_power_watts": IdlenessMetric(Signal.POWER),
 }
 
 INSTANCE_LABELS = ("GPU_I_ID", "gpu_partition_id", "partition")
@@ -68,7 +72,7 @@ DEVICE_LABELS = ("UUID", "gpu_uuid", "serial_number", "uuid", "pci_bus")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Device:
+class MeasuredDevice:
     """A card, or an instance of one."""
 
     identity: str
@@ -79,10 +83,10 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SeriesReading:
     """One series of one metric of one device in the window, and the scrapes it came from."""
 
-    device: Device
+    device: MeasuredDevice
     metric: str
     product: str
     pod_uid: str
@@ -111,7 +115,7 @@ class Evidence:
     started_at: datetime
     ended_at: datetime
     queries: tuple[str, ...]
-    readings: Mapping[PodName, Sequence[Reading]]
+    readings: Mapping[PodName, Sequence[SeriesReading]]
 
 
 class SampleSource(Protocol):
@@ -141,7 +145,7 @@ def collect_evidence(
         queries.append(f"up{{job={quoted(job)}}}{window}")
         for series in prometheus.raw_samples(queries[-1], ended_at):
             scrapes[_target(series.metric)] = series
-    by_pod: dict[PodName, list[Reading]] = defaultdict(list)
+    by_pod: dict[PodName, list[SeriesReading]] = defaultdict(list)
     for series in found:
         reading = _reading(series, scrapes.get(_target(series.metric)))
         by_pod[_pod(series.metric, honor_labels)].append(reading)
@@ -165,7 +169,7 @@ def _pod(labels: Mapping[str, str], honor_labels: bool) -> PodName:
     return labels.get("namespace", ""), labels.get("pod", "")
 
 
-def _reading(series: Series, scrapes: Series | None) -> Reading:
+def _reading(series: Series, scrapes: Series | None) -> SeriesReading:
     labels = series.metric
     name = labels.get("__name__", "")
     factor = METRICS[name].factor
@@ -177,8 +181,8 @@ def _reading(series: Series, scrapes: Series | None) -> Reading:
     identity = next((labels[label] for label in DEVICE_LABELS if labels.get(label)), "")
     ups = scrapes.values if scrapes is not None else []
     gaps = _distances(ups)
-    return Reading(
-        device=Device(identity, instance),
+    return SeriesReading(
+        device=MeasuredDevice(identity, instance),
         metric=name,
         product=next((labels[label] for label in PRODUCT_LABELS if labels.get(label)), ""),
         pod_uid=labels.get("exported_pod_uid") or labels.get("pod_uid", ""),

@@ -33,8 +33,8 @@ from idle_pruner.cluster import (
     metadata_of,
 )
 from idle_pruner.decision import Decision, Verdict, decide
-from idle_pruner.evidence import Evidence, Reading, collect_evidence
-from idle_pruner.records import Record, Records, Stop, instant_text, stops_in
+from idle_pruner.evidence import Evidence, SeriesReading, collect_evidence
+from idle_pruner.records import PruneRecord, Records, WorkloadStop, instant_text, stops_in
 from idle_pruner.settings import PruneSettings
 
 PODS_GONE_SECONDS = 90.0  # three times the default grace period of a pod's end
@@ -139,7 +139,7 @@ class Pruner:
         evidence = self._evidence(self._clock.now())
         return workload, self._decide(workload, evidence), evidence
 
-    def restore(self, name: ObjectName, reason: str) -> Record:
+    def restore(self, name: ObjectName, reason: str) -> PruneRecord:
         """Set the previous state of a stopped workload again; `NotRestored` if it was changed."""
         now = self._clock.now()
         document = ClusterReader(self._client).read(name)
@@ -254,7 +254,7 @@ class Pruner:
         )
         return result("noticed", f"It is stopped after {text}.")
 
-    def _stop_all(self, due: Sequence[Workload], history: Sequence[Record]) -> list[Result]:
+    def _stop_all(self, due: Sequence[Workload], history: Sequence[PruneRecord]) -> list[Result]:
         """Stop what is due, on evidence and objects that are read again now."""
         if not due:
             return []
@@ -364,7 +364,7 @@ class Pruner:
         pods = self._client.items(resource_path("v1", "pods", namespace))
         return {str(metadata_of(pod).get("uid")) for pod in pods}
 
-    def _follow_stops(self, stops: Sequence[Stop], reader: ClusterReader) -> list[Result]:
+    def _follow_stops(self, stops: Sequence[WorkloadStop], reader: ClusterReader) -> list[Result]:
         """Restore where the opt-in ended or an opt-out began; note what others restarted."""
         results = []
         for stop in stops:
@@ -457,8 +457,8 @@ class Pruner:
         at: datetime,
         document: Mapping[str, Any] | None = None,
         **fields: Any,
-    ) -> Record:
-        record = Record(
+    ) -> PruneRecord:
+        record = PruneRecord(
             at=instant_text(at),
             event=event,
             kind=name.kind,
@@ -487,7 +487,7 @@ class Pruner:
         }
 
 
-def reading_row(reading: Reading) -> dict[str, Any]:
+def reading_row(reading: SeriesReading) -> dict[str, Any]:
     """One reading for a table or a record; an unknown number is None."""
     row = dataclasses.asdict(reading) | {
         "device": str(reading.device),
@@ -499,7 +499,7 @@ def reading_row(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _readings(workload: Workload, evidence: Evidence) -> list[Reading]:
+def _readings(workload: Workload, evidence: Evidence) -> list[SeriesReading]:
     pods = [replica.pod for replica in workload.replicas]
     return [reading for pod in pods for reading in evidence.readings.get(pod, ())]
 

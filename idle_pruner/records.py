@@ -34,7 +34,7 @@ class RecordsUnreadable(TemporarilyUnavailable):
         )
 
 
-class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+class PruneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One event in the life of a workload that was found idle."""
 
     at: str
@@ -59,11 +59,11 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class WorkloadStop:
     """A stopped workload, from its stop to its restore."""
 
-    stopped: Record
-    restored: Record | None
+    stopped: PruneRecord
+    restored: PruneRecord | None
 
 
 class Records:
@@ -72,7 +72,7 @@ class Records:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def append(self, record: Record) -> None:
+    def append(self, record: PruneRecord) -> None:
         """Write one line; it is on the disk when this returns."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         line = msgspec.json.encode(record) + b"\n"
@@ -87,7 +87,7 @@ class Records:
         finally:
             os.close(descriptor)
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[PruneRecord]:
         """Every record. A last line without its end was never acknowledged, and is left out."""
         try:
             content = self.path.read_bytes()
@@ -99,13 +99,13 @@ class Records:
             if not line:
                 continue
             try:
-                records.append(msgspec.json.decode(line, type=Record))
+                records.append(msgspec.json.decode(line, type=PruneRecord))
             except (ValueError, RecursionError):
                 if number != len(lines) and not _is_torn(line):
                     raise RecordsUnreadable(self.path, number) from None
         return records
 
-    def stops(self) -> list[Stop]:
+    def stops(self) -> list[WorkloadStop]:
         """Every stop with its restore, the newest first."""
         return stops_in(self.read())
 
@@ -115,18 +115,18 @@ def _is_torn(line: bytes) -> bool:
     return line.startswith(b'{"at":') and not line.endswith(b"}")
 
 
-def stops_in(records: Sequence[Record]) -> list[Stop]:
+def stops_in(records: Sequence[PruneRecord]) -> list[WorkloadStop]:
     """Every stop with its restore. A stop is recorded before it is tried, so that none is lost."""
-    open_stops: dict[tuple[str, str, str], Record] = {}
-    stops: list[Stop] = []
+    open_stops: dict[tuple[str, str, str], PruneRecord] = {}
+    stops: list[WorkloadStop] = []
     for record in records:
         if record.event == "stopped":
             open_stops.setdefault(record.key, record)
         elif record.event == "not_stopped":
             open_stops.pop(record.key, None)
         elif record.event == "restored" and record.key in open_stops:
-            stops.append(Stop(open_stops.pop(record.key), record))
-    stops += [Stop(stopped, None) for stopped in open_stops.values()]
+            stops.append(WorkloadStop(open_stops.pop(record.key), record))
+    stops += [WorkloadStop(stopped, None) for stopped in open_stops.values()]
     return sorted(stops, key=lambda stop: stop.stopped.at, reverse=True)
 
 

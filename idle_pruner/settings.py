@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from idle_pruner.decision import Thresholds
-from idle_pruner.evidence import Reading
+from idle_pruner.evidence import SeriesReading
 
 STOPS_PER_PASS_LIMIT = 5
 STOPS_PER_HOUR_LIMIT = 20
@@ -61,7 +61,7 @@ class PruneSettings:
             return "one of its pods is excluded"
         return ""
 
-    def excludes_models(self, readings: Sequence[Reading]) -> bool:
+    def excludes_models(self, readings: Sequence[SeriesReading]) -> bool:
         """Whether a device of another model than the wanted one is used."""
         pattern = self.model_pattern
         return bool(pattern) and not all(re.fullmatch(pattern, r.product) for r in readings)

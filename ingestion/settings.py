@@ -183,7 +183,7 @@ def parse_settings(text: str, where: str = "config.toml") -> Settings:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as cause:
         raise SettingsUnreadable(where, str(cause)) from None
-    return _Reader(text, where).settings(tables)
+    return _SettingsReader(text, where).settings(tables)
 
 
 def template_config() -> str:
@@ -191,7 +191,7 @@ def template_config() -> str:
     return (Path(__file__).parent / "config_template.toml").read_text(encoding="utf-8")
 
 
-class _Reader:
+class _SettingsReader:
     """Walks the tables once; remembers the text, to name the line in an error."""
 
     def __init__(self, text: str, where: str) -> None:

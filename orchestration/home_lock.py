@@ -41,7 +41,7 @@ class AlreadyUp(WrongUse):
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HomeLock:
     """The lock of a home, held by this process and by those that inherit `descriptor`."""
 
     descriptor: int
@@ -55,13 +55,13 @@ class Hold:
 
 
 @contextmanager
-def lock_home(folder: Path, url: str) -> Iterator[Hold]:
+def lock_home(folder: Path, url: str) -> Iterator[HomeLock]:
     """Lock Dagster's folder of a home; raises AlreadyUp while another process holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _take(descriptor, folder / LOCK)
-        hold = Hold(descriptor, url)
+        hold = HomeLock(descriptor, url)
         hold.write_holders({})
         yield hold
     finally:

@@ -18,7 +18,7 @@ from typing import Any
 
 from domain.billing_period import BillingPeriod
 from domain.interval import format_instant, parse_instant
-from idle_pruner.records import Record, Records, Stop
+from idle_pruner.records import PruneRecord, Records, WorkloadStop
 from warehouse.home import Home
 
 HourlyCosts = dict[str, tuple[Decimal, str]]  # by pod UID: amount and currency
@@ -30,7 +30,7 @@ def records_of(home: Home) -> Records:
     return Records(home.record / RECORDS)
 
 
-def hourly_costs(home: Home, stops: Iterable[Stop]) -> HourlyCosts:
+def hourly_costs(home: Home, stops: Iterable[WorkloadStop]) -> HourlyCosts:
     """The hourly cost of the stopped pods, from the facts of the months of their stops."""
     periods = sorted({BillingPeriod.containing(parse_instant(s.stopped.at)).name for s in stops})
     costs: HourlyCosts = {}
@@ -48,7 +48,7 @@ def hourly_costs(home: Home, stops: Iterable[Stop]) -> HourlyCosts:
     return costs
 
 
-def hourly_cost(stop: Stop, costs: HourlyCosts) -> tuple[Decimal, str] | None:
+def hourly_cost(stop: WorkloadStop, costs: HourlyCosts) -> tuple[Decimal, str] | None:
     """The cost of an hour of all pods of a stop; None if the price of one is unknown."""
     found = [costs.get(pod) for pod in stop.stopped.pods]
     known = [cost for cost in found if cost is not None]
@@ -58,7 +58,7 @@ def hourly_cost(stop: Stop, costs: HourlyCosts) -> tuple[Decimal, str] | None:
     return sum((amount for amount, _ in known), Decimal(0)), currencies.pop()
 
 
-def stopped_seconds(stop: Stop, started_at: datetime, ended_at: datetime) -> int:
+def stopped_seconds(stop: WorkloadStop, started_at: datetime, ended_at: datetime) -> int:
     """How long a workload was stopped within `[started_at, ended_at)`."""
     first = max(parse_instant(stop.stopped.at), started_at)
     last = min(parse_instant(stop.restored.at), ended_at) if stop.restored else ended_at
@@ -66,7 +66,7 @@ def stopped_seconds(stop: Stop, started_at: datetime, ended_at: datetime) -> int
 
 
 def saved_money(
-    stop: Stop, costs: HourlyCosts, now: datetime, since: datetime | None = None
+    stop: WorkloadStop, costs: HourlyCosts, now: datetime, since: datetime | None = None
 ) -> tuple[Decimal, str] | None:
     """The cost that a stop avoided until its restore or now; None if a price is unknown."""
     hourly = hourly_cost(stop, costs)
@@ -89,7 +89,10 @@ class _Week:
 
 
 def weekly_report(
-    history: Sequence[Record], stops: Sequence[Stop], costs: HourlyCosts, ended_at: datetime
+    history: Sequence[PruneRecord],
+    stops: Sequence[WorkloadStop],
+    costs: HourlyCosts,
+    ended_at: datetime,
 ) -> list[dict[str, Any]]:
     """One row per namespace: what the week before `ended_at` returned, and what it saved."""
     started_at = ended_at - WEEK

@@ -28,22 +28,22 @@ from orchestration.open_home import OpenHome
 from quality.check_tables import create_tables
 from warehouse.about import About, read_about
 from warehouse.connection import transaction, writing
-from warehouse.publish import Published
+from warehouse.publish import PublishedCopy
 from warehouse.publish import publish as publish_marts
 from warehouse.reports.opened_facts import NoFactsYet
 from warehouse.snapshots import (
     Correction,
-    Issued,
+    IssuedDocument,
     SnapshotsNotWritten,
     StoppedWorkload,
-    Written,
+    WrittenSnapshots,
     remove_index,
     write_snapshots,
 )
 from warehouse.switched import WarehouseLost, periods_in, switched_periods
 
 
-def publish(opened: OpenHome) -> Published:
+def publish(opened: OpenHome) -> PublishedCopy:
     """Write the copy for readers, with its description of itself, and the portal's snapshots.
 
     Facts that were edited or lost are built again first. A closed month that cannot be built again
@@ -74,7 +74,7 @@ def publish_model_pages(opened: OpenHome) -> Path:
     return write_file(opened.home.published, MODEL_PAGES, model_page(opened.home))
 
 
-def snapshot(opened: OpenHome) -> Written | None:
+def snapshot(opened: OpenHome) -> WrittenSnapshots | None:
     """Write the portal's snapshots after a step; returns None before the first facts.
 
     Raises SnapshotsNotWritten. The step is not undone, and the portal has no snapshots until they
@@ -118,7 +118,7 @@ def _stops(opened: OpenHome) -> list[StoppedWorkload]:
     ]
 
 
-def _publish(opened: OpenHome) -> Published:
+def _publish(opened: OpenHome) -> PublishedCopy:
     about = _about(opened)
     if about is None:
         raise NoFactsYet(str(opened.home.warehouse_path), (), "")
@@ -140,7 +140,7 @@ def _about(opened: OpenHome) -> About | None:
     )
 
 
-def _issued(record: Record) -> list[Issued]:
+def _issued(record: Record) -> list[IssuedDocument]:
     ledger = record.ledger()
     found = []
     for event in ledger.events:
@@ -150,7 +150,7 @@ def _issued(record: Record) -> list[Issued]:
             sealed = record.sealed(document.sha256)
             currency = str(sealed["currency"])
             found.append(
-                Issued(
+                IssuedDocument(
                     billing_period=event.period,
                     tenant=str(sealed["tenant"]),
                     number=document.number,

@@ -112,7 +112,7 @@ def pull_due_hours(
 
 
 @dataclass(frozen=True, slots=True)
-class Rechecked:
+class RecheckResult:
     """The result of comparing sample counts with the stores."""
 
     differing_count: int  # hours of which a store now has another number of samples
@@ -126,7 +126,7 @@ def recheck(
     *,
     clusters: Sequence[str] = (),
     progress: Progress | None = None,
-) -> Rechecked:
+) -> RecheckResult:
     """Compare sample counts with the stores, and query the hours that differ."""
     windows = open_hours.windows_to_pull(opened, hours, clusters, [Source.THANOS], again=True)
     landed = opened.landing.attempts(source=Source.THANOS)
@@ -149,7 +149,7 @@ def recheck(
             attempts += [attempt] if attempt else []
     if progress:
         progress(len(windows), len(windows), "")
-    return Rechecked(differing_count, tuple(attempts), unanswered)
+    return RecheckResult(differing_count, tuple(attempts), unanswered)
 
 
 def _joined(hours: Sequence[datetime]) -> list[Interval]:
@@ -300,13 +300,13 @@ def compare_with_closed(opened: OpenHome, period: BillingPeriod | None = None) -
 
 def recheck_before_close(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
-) -> Rechecked:
+) -> RecheckResult:
     """Recheck a period that is about to close, and rebuild its facts with late samples.
 
     A closed period is skipped: evidence for it is added by people, and becomes corrections.
     """
     if period.name in opened.record.closed_periods():
-        return Rechecked(0, (), {})
+        return RecheckResult(0, (), {})
     found = recheck(opened, period.interval, progress=progress)
     if found.attempts:
         refresh(opened, period, progress)

@@ -82,7 +82,7 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AccessRefusal:
     """The response to a request that does not reach the application."""
 
     status: int
@@ -94,28 +94,30 @@ class Refusal:
         return f"{self.seen}. {self.remedy}."
 
 
-def refusal_of_foreign(scope: Scope, hosts: Hosts, *, links: bool = False) -> Refusal | None:
+def refusal_of_foreign(scope: Scope, hosts: Hosts, *, links: bool = False) -> AccessRefusal | None:
     """Why a request is for another server, or from another site; None when it is neither.
 
     With `links`, a link on a page of another site may lead here: reading has no effect.
     """
     named = list(_headers(scope, b"host"))
     if len(named) != 1 or not hosts.include(named[0]):
-        return Refusal(421, "This server has another name", "Open the address that it printed")
+        return AccessRefusal(
+            421, "This server has another name", "Open the address that it printed"
+        )
     if any(not _is_origin_of(named[0], origin) for origin in _headers(scope, b"origin")):
-        return Refusal(
+        return AccessRefusal(
             403, "A page of another origin sent this request", "Type or paste the address instead"
         )
     if links and _follows_a_link(scope):
         return None
     if any(site not in OWN_SITES for site in _headers(scope, b"sec-fetch-site")):
-        return Refusal(
+        return AccessRefusal(
             403, "A page of another site sent this request", "Type or paste the address instead"
         )
     return None
 
 
-class Access:
+class AccessLayer:
     """An ASGI application that passes allowed requests on to `application`, and refuses others.
 
     A POST is passed on only to one of the paths `posts`, and only as JSON, which no form can send;
@@ -171,20 +173,20 @@ class Access:
             headers.append((b"set-cookie", cookie.encode()))
         return headers
 
-    def _not_allowed(self, scope: Scope) -> Refusal | None:
+    def _not_allowed(self, scope: Scope) -> AccessRefusal | None:
         if not self._has_session(scope):
-            return Refusal(
+            return AccessRefusal(
                 401, "There is no session", "Open the address with the token that was printed"
             )
         if scope["type"] == "websocket":
             return None
         method, path = scope["method"], "/" + scope["path"].strip("/")
         if method not in ("GET", "HEAD", "POST") or (method == "POST" and path not in self._posts):
-            return Refusal(403, f"{method} is not allowed here", "Send a GET request")
+            return AccessRefusal(403, f"{method} is not allowed here", "Send a GET request")
         if method != "POST" and path in self._posts and scope["query_string"]:
-            return Refusal(405, "A query is in the address", "Send it by POST, as JSON")
+            return AccessRefusal(405, "A query is in the address", "Send it by POST, as JSON")
         if method == "POST" and _media_types(scope) != [JSON]:
-            return Refusal(415, f"The body is not {JSON}", f"Send {JSON}")
+            return AccessRefusal(415, f"The body is not {JSON}", f"Send {JSON}")
         return None
 
     def _has_session(self, scope: Scope) -> bool:

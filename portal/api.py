@@ -22,7 +22,7 @@ from portal import consumption, fleet, focus, returned
 from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
 from portal.refusals import DocumentFileMissing, PageNotFound, not_one_of
-from portal.visits import Parameters, Visit
+from portal.visits import QueryParameters, Visit
 from warehouse.reports.opened_facts import Facts
 from warehouse.reports.usage import UnknownGrouping
 
@@ -36,7 +36,7 @@ TENANT, FLEET, PROGRAMME = "tenant", "fleet", "programme"
 Rows = Sequence[msgspec.Struct]
 
 
-class Page(msgspec.Struct, kw_only=True):
+class ApiPage(msgspec.Struct, kw_only=True):
     """One response: rows, and how to request those after them."""
 
     total: int
@@ -54,22 +54,22 @@ class Error(msgspec.Struct, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ApiTable:
     """Rows of one type at one path."""
 
     path: str
     scope: str  # of one tenant, of the fleet for the provider, or also for the programme owner
     row: type[msgspec.Struct]
-    read: Callable[[Facts, Visit, Parameters], Rows]
+    read: Callable[[Facts, Visit, QueryParameters], Rows]
     summary: str
     parameters: tuple[str, ...] = ("period",)
 
 
-def _month(facts: Facts, visit: Visit, given: Parameters) -> Consumption:
+def _month(facts: Facts, visit: Visit, given: QueryParameters) -> Consumption:
     return Consumption(facts, visit.request.path_params["tenant"], given.period(facts))
 
 
-def _usage(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+def _usage(facts: Facts, visit: Visit, given: QueryParameters) -> Rows:
     window = given.window()
     try:
         return _month(facts, visit, given).usage(given.text("by", "workload"), window)
@@ -77,25 +77,25 @@ def _usage(facts: Facts, visit: Visit, given: Parameters) -> Rows:
         raise not_one_of("by", unknown.known) from None
 
 
-def _burn_rate(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+def _burn_rate(facts: Facts, visit: Visit, given: QueryParameters) -> Rows:
     return _month(facts, visit, given).workloads()
 
 
-def _pods(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+def _pods(facts: Facts, visit: Visit, given: QueryParameters) -> Rows:
     month = _month(facts, visit, given)
     return month.pods(given.text("workload_kind"), given.text("workload_name"))
 
 
-def _instant(facts: Facts, given: Parameters) -> datetime:
+def _instant(facts: Facts, given: QueryParameters) -> datetime:
     return given.instant("at") or fleet.last_instant(facts, given.period(facts))
 
 
-def _hour(facts: Facts, given: Parameters) -> datetime:
+def _hour(facts: Facts, given: QueryParameters) -> datetime:
     period = given.period(facts)
     return given.hour("hour") or fleet.last_hour(facts, period)
 
 
-def _focus(facts: Facts, visit: Visit, given: Parameters) -> Rows:
+def _focus(facts: Facts, visit: Visit, given: QueryParameters) -> Rows:
     """The rows of the documents of the month; of a month without any, estimates."""
     period = given.period(facts)
     issued = consumption.focus_files(facts, period)
@@ -108,8 +108,8 @@ def _focus(facts: Facts, visit: Visit, given: Parameters) -> Rows:
     ]
 
 
-TABLES: tuple[Table, ...] = (
-    Table(
+TABLES: tuple[ApiTable, ...] = (
+    ApiTable(
         "/tenants/{tenant}/periods",
         TENANT,
         consumption.Period,
@@ -117,14 +117,14 @@ TABLES: tuple[Table, ...] = (
         "The months that were counted.",
         (),
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/summary",
         TENANT,
         consumption.Summary,
         lambda facts, visit, given: [_month(facts, visit, given).summary()],
         "Cost so far, burn rate, forecast and budget of a month.",
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/usage",
         TENANT,
         consumption.UsageRow,
@@ -133,14 +133,14 @@ TABLES: tuple[Table, ...] = (
         "label:KEY; of a month, or between from and to.",
         ("period", "by", "from", "to"),
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/workloads",
         TENANT,
         consumption.WorkloadRow,
         _burn_rate,
         "Workloads by class and shape, with burn rate, utilisation and idle cost.",
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/returned",
         TENANT,
         returned.ReturnedRow,
@@ -148,7 +148,7 @@ TABLES: tuple[Table, ...] = (
         "Stops of idle workloads by the idle pruner, and the savings of each.",
         (),
     ),
-    Table(
+    ApiTable(
         "/fleet/returned",
         FLEET,
         returned.ReturnedRow,
@@ -156,7 +156,7 @@ TABLES: tuple[Table, ...] = (
         "Stops of idle workloads of all tenants, and the savings of each.",
         (),
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/pods",
         TENANT,
         consumption.PodRow,
@@ -164,21 +164,21 @@ TABLES: tuple[Table, ...] = (
         "Pods with burn rate, utilisation and idle cost; of all workloads, or of one.",
         ("period", "workload_kind", "workload_name"),
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/days",
         TENANT,
         consumption.DayRow,
         lambda facts, visit, given: _month(facts, visit, given).days(),
         "Cost by day, and cumulated.",
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/coverage",
         TENANT,
         consumption.CoverageRow,
         lambda facts, visit, given: _month(facts, visit, given).coverage(),
         "Which hours were measured, by cluster and source, and why others were not.",
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/invoices",
         TENANT,
         consumption.DocumentRow,
@@ -186,35 +186,35 @@ TABLES: tuple[Table, ...] = (
         "Documents of every month, with the names of their files.",
         (),
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/budgets",
         TENANT,
         BudgetStepRow,
         lambda facts, visit, given: budget_steps(facts, given.period(facts)),
         "Steps of budgets: whether each was reached, and notified.",
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/focus",
         TENANT,
         focus.FocusRow,
         _focus,
         "Cost and usage in the FOCUS format: as issued, or estimated while no document is issued.",
     ),
-    Table(
+    ApiTable(
         "/tenants/{tenant}/quotas",
         TENANT,
         consumption.QuotaRow,
         lambda facts, visit, given: _month(facts, visit, given).quotas(),
         "Quotas beside use and allocation.",
     ),
-    Table(
+    ApiTable(
         "/fleet/hours",
         PROGRAMME,
         fleet.NodeMonthRow,
         lambda facts, visit, given: fleet.node_month(facts, given.period(facts)),
         "Every cluster, hour and node of a month, as programme owners report them.",
     ),
-    Table(
+    ApiTable(
         "/fleet/hour",
         PROGRAMME,
         fleet.FleetHour,
@@ -222,7 +222,7 @@ TABLES: tuple[Table, ...] = (
         "One hour over all clusters.",
         ("period", "hour"),
     ),
-    Table(
+    ApiTable(
         "/fleet/hour/clusters",
         PROGRAMME,
         fleet.ClusterHour,
@@ -230,7 +230,7 @@ TABLES: tuple[Table, ...] = (
         "One hour by cluster.",
         ("period", "hour"),
     ),
-    Table(
+    ApiTable(
         "/fleet/hour/nodes",
         PROGRAMME,
         fleet.NodeHour,
@@ -238,42 +238,42 @@ TABLES: tuple[Table, ...] = (
         "One hour by node, with the pods that made each maximum.",
         ("period", "hour"),
     ),
-    Table(
+    ApiTable(
         "/fleet/days",
         PROGRAMME,
         fleet.FleetDay,
         lambda facts, visit, given: fleet.fleet_days(facts, given.period(facts)),
         "The largest numbers of each day.",
     ),
-    Table(
+    ApiTable(
         "/fleet/summary",
         FLEET,
         fleet.FleetSum,
         lambda facts, visit, given: fleet.sums(facts, given.period(facts)),
         "Cost, burn rate, forecast and idle cost of all tenants, by currency.",
     ),
-    Table(
+    ApiTable(
         "/fleet/tenants",
         FLEET,
         fleet.TenantRow,
         lambda facts, visit, given: fleet.tenants(facts, given.period(facts)),
         "Tenants with cost, forecast and budget.",
     ),
-    Table(
+    ApiTable(
         "/fleet/budgets",
         FLEET,
         BudgetStepRow,
         lambda facts, visit, given: budget_steps(facts, given.period(facts)),
         "Steps of the budgets of all tenants.",
     ),
-    Table(
+    ApiTable(
         "/fleet/capacity",
         FLEET,
         fleet.CapacityRow,
         lambda facts, visit, given: fleet.capacity(facts, given.period(facts)),
         "The uses of the installed cards in the last counted hour.",
     ),
-    Table(
+    ApiTable(
         "/fleet/capacity/hours",
         FLEET,
         fleet.CardHourRow,
@@ -281,7 +281,7 @@ TABLES: tuple[Table, ...] = (
         "Installed, running and held cards by class, of the seven days until an hour.",
         ("period", "hour"),
     ),
-    Table(
+    ApiTable(
         "/fleet/inventory",
         PROGRAMME,
         fleet.DeviceRow,
@@ -289,7 +289,7 @@ TABLES: tuple[Table, ...] = (
         "Every card and MIG instance at an instant, and its holder.",
         ("period", "at"),
     ),
-    Table(
+    ApiTable(
         "/fleet/inventory/capacity",
         PROGRAMME,
         fleet.NodeCapacityRow,
@@ -297,7 +297,7 @@ TABLES: tuple[Table, ...] = (
         "Devices by node, class and shape at an instant, and the pods on them.",
         ("period", "at"),
     ),
-    Table(
+    ApiTable(
         "/fleet/inventory/cards",
         PROGRAMME,
         fleet.NodeCardsRow,
@@ -305,42 +305,42 @@ TABLES: tuple[Table, ...] = (
         "The uses of the cards of each node in an hour.",
         ("period", "hour"),
     ),
-    Table(
+    ApiTable(
         "/fleet/differences",
         FLEET,
         fleet.DifferenceRow,
         lambda facts, visit, given: fleet.differences(facts, given.period(facts)),
         "Use that one source shows and the other does not confirm.",
     ),
-    Table(
+    ApiTable(
         "/fleet/idle",
         FLEET,
         fleet.IdleRow,
         lambda facts, visit, given: fleet.idle_pods(facts, given.period(facts)),
         "Pods whose devices were not used, and the cost of that time.",
     ),
-    Table(
+    ApiTable(
         "/fleet/coverage",
         FLEET,
         consumption.CoverageRow,
         lambda facts, visit, given: consumption.coverage(facts, given.period(facts)),
         "Which hours were measured, by cluster and source, and why others were not.",
     ),
-    Table(
+    ApiTable(
         "/fleet/findings",
         FLEET,
         fleet.FindingRow,
         lambda facts, visit, given: fleet.findings(facts, given.period(facts)),
         "Findings of the last check of the month.",
     ),
-    Table(
+    ApiTable(
         "/fleet/steps",
         FLEET,
-        fleet.Step,
+        fleet.CloseStep,
         lambda facts, visit, given: fleet.steps(facts, given.period(facts)),
         "The steps to close the month.",
     ),
-    Table(
+    ApiTable(
         "/fleet/corrections",
         FLEET,
         fleet.CorrectionRow,
@@ -348,7 +348,7 @@ TABLES: tuple[Table, ...] = (
         "Recorded corrections that stand on no invoice yet.",
         (),
     ),
-    Table(
+    ApiTable(
         "/fleet/quotas",
         FLEET,
         fleet.QuotaUseRow,
@@ -359,7 +359,7 @@ TABLES: tuple[Table, ...] = (
 )
 
 
-def answer(table: Table, visit: Visit) -> Response:
+def answer(table: ApiTable, visit: Visit) -> Response:
     """The rows of a table for one request."""
     given = visit.parameters(*table.parameters, *PAGED)
     form = given.choice("format", FORMATS)
@@ -382,7 +382,7 @@ def answer(table: Table, visit: Visit) -> Response:
         headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
         body = csv_text(table.row, page)
         return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
-    found = Page(
+    found = ApiPage(
         total=len(rows),
         next_offset=following,
         left_out_clusters=list(facts.left_out),
@@ -453,7 +453,7 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _operation(table: Table) -> dict[str, Any]:
+def _operation(table: ApiTable) -> dict[str, Any]:
     path = [_parameter("tenant", "path", "A tenant.")] if "{tenant}" in table.path else []
     query = [_parameter(n, "query", _PARAMETERS[n]) for n in (*table.parameters, *PAGED)]
     rows = {"type": "array", "items": {"$ref": f"#/components/schemas/{table.row.__name__}"}}
@@ -465,7 +465,7 @@ def _operation(table: Table) -> dict[str, Any]:
             "left_out_clusters": {"type": "array", "items": {"type": "string"}},
             "rows": rows,
         },
-        "required": list(Page.__struct_fields__),
+        "required": list(ApiPage.__struct_fields__),
         "additionalProperties": False,
     }
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}

@@ -31,7 +31,7 @@ from domain.money import (
 )
 from warehouse.reports.opened_facts import Facts, Row
 from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
-from warehouse.reports.usage import Usage, outage_credits, rounded_costs
+from warehouse.reports.usage import UsageGroup, outage_credits, rounded_costs
 from warehouse.reports.usage import usage as read_usage
 
 ESTIMATED = "estimated"
@@ -334,7 +334,7 @@ class Consumption:
         return period
 
     @cached_property
-    def _by_day_and_class(self) -> list[Usage]:
+    def _by_day_and_class(self) -> list[UsageGroup]:
         """Read once for the sums, the days and the classes of a page."""
         return read_usage(self.facts, self.period.interval, DAY_AND_CLASS, tenant=self.tenant)
 
@@ -406,7 +406,7 @@ class Consumption:
 
     def days(self) -> list[DayRow]:
         """The days of the month that have any use."""
-        of_days: dict[tuple[str, str], Usage] = {}
+        of_days: dict[tuple[str, str], UsageGroup] = {}
         for row in self._by_day_and_class:
             key = (str(dict(row.about)["usage_day"]), row.currency)
             before = of_days[key].cost_nanos if key in of_days else 0
@@ -556,12 +556,12 @@ def hours_text(seconds: int | Fraction) -> str:
     return str(Decimal(hundredths).scaleb(-2))
 
 
-def _about(row: Usage) -> dict[str, Any]:
+def _about(row: UsageGroup) -> dict[str, Any]:
     """The columns of the grouping of a row of usage."""
     return dict(row.about)
 
 
-def _quantities(row: Usage, cents: int) -> dict[str, str]:
+def _quantities(row: UsageGroup, cents: int) -> dict[str, str]:
     return {
         "device_hours": hours_text(row.device_seconds),
         "gpu_hours": hours_text(row.weighted_device_seconds),

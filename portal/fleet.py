@@ -267,7 +267,7 @@ class QuotaUseRow(msgspec.Struct, kw_only=True):
     allocated_count_max: int
 
 
-class Step(msgspec.Struct, kw_only=True):
+class CloseStep(msgspec.Struct, kw_only=True):
     """One step to close a month: whether it is done or blocked, and the command for it."""
 
     number: int
@@ -701,7 +701,7 @@ def quotas(facts: Facts) -> list[QuotaUseRow]:
     return [QuotaUseRow(**{name: row[name] for name in names}) for row in found]
 
 
-def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
+def steps(facts: Facts, period: BillingPeriod) -> list[CloseStep]:
     """The steps to close the month, in their order."""
     [state] = facts.rows(_CHECKED, {"p": period.name})
     [hours] = facts.rows(_HOURS, {"period": period.name})
@@ -714,21 +714,21 @@ def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
     due = f"{hours['complete']} of {hours['expected']} cluster-hours of both sources are complete"
     lacking = f"{hours['missing']} missing, {hours['degraded']} degraded"
     return [
-        Step(
+        CloseStep(
             number=1,
             title="Collect",
             status="done" if is_closed or not hours["missing"] else "open",
             detail=f"{due}; {lacking}",
             command=f"gpu-ledger pull --period {period}",
         ),
-        Step(
+        CloseStep(
             number=2,
             title="Resolve gaps",
             status="done" if is_closed or not gaps else "blocked",
             detail=f"blocked by {counted(len(gaps), 'gap')}" if gaps else "no gap blocks the close",
             command=f"gpu-ledger gaps {period}",
         ),
-        Step(
+        CloseStep(
             number=3,
             title="Check",
             status="done"
@@ -741,14 +741,14 @@ def steps(facts: Facts, period: BillingPeriod) -> list[Step]:
             else f"{counted(state['finding_count'], 'finding')}, {blocking} blocking the close",
             command=f"gpu-ledger check {period}",
         ),
-        Step(
+        CloseStep(
             number=4,
             title="Close",
             status="done" if is_closed else "waiting" if blocking != 0 else "open",
             detail="closed: amounts are final" if is_closed else "open: amounts are estimated",
             command=f"gpu-ledger close {period} --issue",
         ),
-        Step(
+        CloseStep(
             number=5,
             title="Documents",
             status="done" if documents else "waiting",

@@ -27,7 +27,7 @@ from portal import charts, consumption, fleet
 from portal.budgets import budget_steps
 from portal.consumption import DAY_AND_CLASS, Consumption
 from portal.refusals import PageNotFound, not_one_of
-from portal.visits import Parameters, Shown, Visit
+from portal.visits import CallerError, QueryParameters, Visit
 from warehouse.reports.inventory import SECOND
 from warehouse.reports.opened_facts import Facts
 from warehouse.reports.usage import LABEL, kept_labels
@@ -338,24 +338,24 @@ def front_page(visit: Visit) -> Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProviderPage:
     """A page that a caller may see, beside those of tenants."""
 
     name: str
     address: str
 
 
-def _places(visit: Visit) -> list[Place]:
+def _places(visit: Visit) -> list[ProviderPage]:
     places = []
     if visit.caller.is_provider():
         places += [
-            Place("All tenants", "/provider"),
-            Place("Nodes and cards", "/provider/map"),
-            Place("Health", "/provider/health"),
-            Place("Returned GPUs", "/provider/returned"),
+            ProviderPage("All tenants", "/provider"),
+            ProviderPage("Nodes and cards", "/provider/map"),
+            ProviderPage("Health", "/provider/health"),
+            ProviderPage("Returned GPUs", "/provider/returned"),
         ]
     if visit.caller.is_programme():
-        places.append(Place("Active worker nodes and GPUs", "/programme"))
+        places.append(ProviderPage("Active worker nodes and GPUs", "/programme"))
     return places
 
 
@@ -456,7 +456,7 @@ def plain_page(template: str, status: int = 200, **values: Any) -> Response:
     return HTMLResponse(text, status)
 
 
-def error_page(shown: Shown) -> Response:
+def error_page(shown: CallerError) -> Response:
     return plain_page("error.html", shown.status, title="Not shown", shown=shown)
 
 
@@ -532,7 +532,7 @@ def _hour_number(first: datetime, hour: datetime) -> int:
     return (hour - first) // HOUR + 1
 
 
-def _width(given: Parameters) -> int:
+def _width(given: QueryParameters) -> int:
     return SIZES[given.choice("size", tuple(SIZES))]
 
 

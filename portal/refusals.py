@@ -13,7 +13,7 @@ from typing import ClassVar
 from domain.errors import TemporarilyUnavailable, WrongUse
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The parts of every refusal; its message is that of its other base class."""
 
     code: ClassVar[str]
@@ -22,7 +22,7 @@ class Refused(Exception):
     remedy: str
 
 
-class PageNotFound(Refused, WrongUse):
+class PageNotFound(RequestRefused, WrongUse):
     """The page does not exist, or the caller may not see it; both have the same response."""
 
     code = "PORTAL-006"
@@ -37,7 +37,7 @@ class PageNotFound(Refused, WrongUse):
         )
 
 
-class ParameterInvalid(Refused, WrongUse):
+class ParameterInvalid(RequestRefused, WrongUse):
     """A parameter of a request is unknown, there twice, or has a value that is not valid."""
 
     code = "PORTAL-007"
@@ -52,7 +52,7 @@ class ParameterInvalid(Refused, WrongUse):
         )
 
 
-class TokenNotValid(Refused, WrongUse):
+class TokenNotValid(RequestRefused, WrongUse):
     """A request has no valid token and no session."""
 
     code = "PORTAL-008"
@@ -67,7 +67,7 @@ class TokenNotValid(Refused, WrongUse):
         )
 
 
-class TooManyRequests(Refused, TemporarilyUnavailable):
+class TooManyRequests(RequestRefused, TemporarilyUnavailable):
     """A caller sent more requests than it may."""
 
     code = "PORTAL-009"
@@ -82,7 +82,7 @@ class TooManyRequests(Refused, TemporarilyUnavailable):
         )
 
 
-class DocumentFileMissing(Refused, TemporarilyUnavailable):
+class DocumentFileMissing(RequestRefused, TemporarilyUnavailable):
     """The file of an issued document is missing, or does not have the bytes that were issued."""
 
     code = "PORTAL-010"
@@ -97,7 +97,7 @@ class DocumentFileMissing(Refused, TemporarilyUnavailable):
         )
 
 
-class RequestNotAllowed(Refused, WrongUse):
+class RequestNotAllowed(RequestRefused, WrongUse):
     """A request that no page of this server sends: its host, origin, method, size or form."""
 
     code = "PORTAL-011"
@@ -112,7 +112,7 @@ class RequestNotAllowed(Refused, WrongUse):
         self.status = status
 
 
-class RequestFailed(Refused, TemporarilyUnavailable):
+class RequestFailed(RequestRefused, TemporarilyUnavailable):
     """The server failed while it responded."""
 
     code = "PORTAL-012"

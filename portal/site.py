@@ -21,9 +21,9 @@ from starlette.routing import Route
 from domain.errors import LedgerError
 from portal import api, health, pages, returned
 from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign
-from portal.refusals import PageNotFound, Refused, RequestNotAllowed
+from portal.refusals import PageNotFound, RequestNotAllowed, RequestRefused
 from portal.sessions import COOKIE, SESSION_HOURS
-from portal.visits import API, LOG, Handler, Settings, Shown, endpoint, json_error
+from portal.visits import API, LOG, CallerError, Handler, PortalSettings, endpoint, json_error
 
 LOGIN_BYTES_LIMIT = 8192
 TARGET_BYTES_LIMIT = 4096
@@ -63,7 +63,7 @@ PAGES: Mapping[str, Handler] = {
 }
 
 
-def make_site(settings: Settings, hosts: Hosts) -> Any:
+def make_site(settings: PortalSettings, hosts: Hosts) -> Any:
     """The application. Every response of it has the headers above."""
     made = partial(endpoint, settings, error_page=pages.error_page)
     routes = [Route(path, made(handler)) for path, handler in PAGES.items()]
@@ -94,7 +94,7 @@ def make_site(settings: Settings, hosts: Hosts) -> Any:
 class _Shell:
     """In front of every path: hosts, origins, methods and sizes; the headers of each response."""
 
-    def __init__(self, app: Any, hosts: Hosts, settings: Settings) -> None:
+    def __init__(self, app: Any, hosts: Hosts, settings: PortalSettings) -> None:
         self._app = app
         self._hosts = hosts
         self._posts = {"/login", "/logout"} if settings.has_login else set()
@@ -125,7 +125,7 @@ class _Shell:
         if refusal is None:
             await self._app(scope, receive, send_with_headers)
         else:
-            shown = Shown.of(refusal)
+            shown = CallerError.of(refusal)
             respond = json_error if scope["path"].startswith(API) else pages.error_page
             await respond(shown)(scope, receive, send_with_headers)
 
@@ -159,13 +159,13 @@ def _nowhere(visit: Any) -> Response:
 def _static(request: Request) -> Response:
     found = pages.static_files().get(request.path_params["name"])
     if found is None:
-        return pages.error_page(Shown.of(PageNotFound()))
+        return pages.error_page(CallerError.of(PageNotFound()))
     body, media_type = found
     headers = {"cache-control": "public, max-age=31536000, immutable"}
     return Response(body, media_type=media_type, headers=headers)
 
 
-def _health(settings: Settings, request: Request) -> Response:
+def _health(settings: PortalSettings, request: Request) -> Response:
     """For probes: whether there are snapshots. It says nothing about any tenant."""
     try:
         settings.snapshots.tenants()
@@ -174,7 +174,7 @@ def _health(settings: Settings, request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _login_form(settings: Settings, request: Request) -> Response:
+def _login_form(settings: PortalSettings, request: Request) -> Response:
     """The form; a link with a token that was opened or typed, and not followed from another page,
     begins a session at once."""
     token = request.query_params.get("token", "")
@@ -183,7 +183,7 @@ def _login_form(settings: Settings, request: Request) -> Response:
     return pages.plain_page("login.html", title="GPU consumption", text="")
 
 
-async def _login(settings: Settings, request: Request) -> Response:
+async def _login(settings: PortalSettings, request: Request) -> Response:
     body = await _small_body(request)
     return await run_in_threadpool(_begin_session, settings, lambda: _token_of(request, body))
 
@@ -197,12 +197,12 @@ async def _small_body(request: Request) -> bytes:
     return body
 
 
-def _begin_session(settings: Settings, read_token: Callable[[], str]) -> Response:
+def _begin_session(settings: PortalSettings, read_token: Callable[[], str]) -> Response:
     try:
         with settings.limits.of("login"):
             subject = settings.authority.session_subject(read_token())
-    except (LedgerError, Refused) as error:
-        return pages.error_page(Shown.of(error))
+    except (LedgerError, RequestRefused) as error:
+        return pages.error_page(CallerError.of(error))
     if not subject:
         text = "This token is not valid."
         return pages.plain_page("login.html", 401, title="GPU consumption", text=text)
@@ -226,7 +226,7 @@ def _token_of(request: Request, body: bytes) -> str:
     return fields[0][1].strip()
 
 
-def _logout(settings: Settings, request: Request) -> Response:
+def _logout(settings: PortalSettings, request: Request) -> Response:
     response = RedirectResponse("/login", 303)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=settings.is_tls)
     return response

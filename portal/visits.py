@@ -30,8 +30,8 @@ from portal.callers import Authority, Caller
 from portal.refusals import (
     PageNotFound,
     ParameterInvalid,
-    Refused,
     RequestFailed,
+    RequestRefused,
     TokenNotValid,
     TooManyRequests,
     not_one_of,
@@ -63,7 +63,7 @@ class _Allowance:
     running: int = 0
 
 
-class Limits:
+class RequestLimits:
     """How many requests each caller may send."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
@@ -95,7 +95,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Settings:
+class PortalSettings:
     """The parts of a portal."""
 
     snapshots: Snapshots
@@ -106,7 +106,7 @@ class Settings:
     is_tls: bool
     dagster_url: str = ""  # of the pages that the provider's steps link to
     sessions: Sessions = field(default_factory=Sessions)
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
 
 
 @dataclass
@@ -114,11 +114,11 @@ class Visit:
     """One request of an authenticated caller."""
 
     request: Request
-    settings: Settings
+    settings: PortalSettings
     caller: Caller
 
-    def parameters(self, *allowed: str) -> Parameters:
-        return Parameters.of(self.request, allowed)
+    def parameters(self, *allowed: str) -> QueryParameters:
+        return QueryParameters.of(self.request, allowed)
 
     @property
     def tenant(self) -> str:
@@ -161,13 +161,13 @@ class Visit:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class QueryParameters:
     """The query string of a request: known names, each at most once."""
 
     values: Mapping[str, str]
 
     @classmethod
-    def of(cls, request: Request, allowed: tuple[str, ...]) -> Parameters:
+    def of(cls, request: Request, allowed: tuple[str, ...]) -> QueryParameters:
         found: dict[str, str] = {}
         for name, value in request.query_params.multi_items():
             if name not in allowed:
@@ -272,11 +272,11 @@ class Parameters:
 
 
 Handler = Callable[[Visit], Response]
-ErrorPage = Callable[["Shown"], Response]
+ErrorPage = Callable[["CallerError"], Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CallerError:
     """An error as a caller sees it: without the paths and addresses of the server."""
 
     status: int
@@ -285,8 +285,8 @@ class Shown:
     remedy: str
 
     @classmethod
-    def of(cls, error: LedgerError | Refused) -> Shown:
-        if isinstance(error, Refused):
+    def of(cls, error: LedgerError | RequestRefused) -> CallerError:
+        if isinstance(error, RequestRefused):
             return cls(error.status, error.code, error.seen, error.remedy)
         if isinstance(error, NoFactsYet):
             seen = "A month of this window was not counted"
@@ -298,7 +298,7 @@ class Shown:
         return cls(503, error.code, error.why, remedy)
 
 
-def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any:
+def endpoint(settings: PortalSettings, handler: Handler, error_page: ErrorPage) -> Any:
     """The function that Starlette calls for a path, in a thread: reviews and DuckDB block."""
 
     def respond(request: Request) -> Response:
@@ -308,11 +308,11 @@ def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any
             caller_name = caller.name
             with settings.limits.of(caller_name):
                 response = handler(Visit(request, settings, caller))
-        except (LedgerError, Refused) as error:
-            response = _refusal(settings, request, Shown.of(error), error_page)
+        except (LedgerError, RequestRefused) as error:
+            response = _refusal(settings, request, CallerError.of(error), error_page)
         except Exception:
             LOG.exception("%s %s failed", request.method, request.url.path)
-            response = _refusal(settings, request, Shown.of(RequestFailed()), error_page)
+            response = _refusal(settings, request, CallerError.of(RequestFailed()), error_page)
         LOG.info(
             "%s %s %s %d",
             caller_name,
@@ -325,7 +325,7 @@ def endpoint(settings: Settings, handler: Handler, error_page: ErrorPage) -> Any
     return respond
 
 
-def _caller(settings: Settings, request: Request) -> Caller:
+def _caller(settings: PortalSettings, request: Request) -> Caller:
     """The caller by a bearer token, else by a session; raises TokenNotValid."""
     headers = request.headers.getlist("authorization")
     if not headers and not settings.has_login:
@@ -344,7 +344,9 @@ def _caller(settings: Settings, request: Request) -> Caller:
     return caller
 
 
-def _refusal(settings: Settings, request: Request, shown: Shown, error_page: ErrorPage) -> Response:
+def _refusal(
+    settings: PortalSettings, request: Request, shown: CallerError, error_page: ErrorPage
+) -> Response:
     if request.url.path.startswith(API):
         response = json_error(shown)
     elif shown.status == 401 and settings.has_login:
@@ -355,6 +357,6 @@ def _refusal(settings: Settings, request: Request, shown: Shown, error_page: Err
     return response
 
 
-def json_error(shown: Shown) -> Response:
+def json_error(shown: CallerError) -> Response:
     body = {"code": shown.code, "error": f"{shown.seen}.", "remedy": f"{shown.remedy}."}
     return JSONResponse(body, shown.status)

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from domain.findings import Finding
 from domain.interval import Interval
-from quality.coverage import SAMPLES, Expectation, Gap, HourCoverage
+from quality.coverage import SAMPLES, CoverageGap, Expectation, HourCoverage
 from quality.finding_catalogue import CATALOGUE
 
 HEALTH_METRIC = "up"
@@ -38,7 +38,7 @@ EXAMPLE_LIMIT = 80
 """Characters of an invalid label that a finding shows."""
 
 
-class Cause(StrEnum):
+class GapCause(StrEnum):
     """The class of a gap."""
 
     NEVER_ASKED = "never asked"
@@ -74,14 +74,14 @@ class MetricHour:
 MetricHours = Mapping[tuple[str, datetime], Mapping[str, MetricHour]]
 
 
-def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
+def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> GapCause:
     """Why an incomplete hour of one source is incomplete."""
     if row.outcome in _SAID_SO:
         return _SAID_SO[row.outcome]
     if row.source != SAMPLES:
-        return Cause.COLLECTOR_LOST if not row.seen_count else Cause.JOURNAL_GAP
+        return GapCause.COLLECTOR_LOST if not row.seen_count else GapCause.JOURNAL_GAP
     if row.is_doubted:
-        return Cause.NOT_WHOLE
+        return GapCause.NOT_WHOLE
     health = metrics.get(HEALTH_METRIC)
     if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
         steady = [
@@ -89,17 +89,17 @@ def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> Cause:
             for name, one in metrics.items()
             if name.startswith(STEADY_METRICS) and one.expected_count >= health.expected_count
         ]
-        return Cause.METRIC_LOST if any(one.is_whole for one in steady) else Cause.TARGET_DOWN
+        return GapCause.METRIC_LOST if any(one.is_whole for one in steady) else GapCause.TARGET_DOWN
     if metrics and not all(one.is_gone for one in metrics.values()):
-        return Cause.PUSH_LOST
-    return Cause.STORE_SILENT
+        return GapCause.PUSH_LOST
+    return GapCause.STORE_SILENT
 
 
-_SAID_SO: Mapping[str, Cause] = {
-    "not_asked": Cause.NEVER_ASKED,
-    "failed": Cause.QUERY_FAILED,
-    "refused": Cause.QUERY_FAILED,
-    "truncated": Cause.QUERY_FAILED,
+_SAID_SO: Mapping[str, GapCause] = {
+    "not_asked": GapCause.NEVER_ASKED,
+    "failed": GapCause.QUERY_FAILED,
+    "refused": GapCause.QUERY_FAILED,
+    "truncated": GapCause.QUERY_FAILED,
 }
 
 
@@ -125,10 +125,10 @@ class RefusedSamples:
     example: str  # labels of one series as JSON, the invalid label, or a value as written
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> GapCause:
         if self.label_missing:
-            return Cause.LABEL_RENAMED
-        return Cause.LABEL_INVALID if self.label_invalid else Cause.VALUE_REFUSED
+            return GapCause.LABEL_RENAMED
+        return GapCause.LABEL_INVALID if self.label_invalid else GapCause.VALUE_REFUSED
 
     @property
     def explained(self) -> str:
@@ -148,7 +148,7 @@ def refused_gaps(
     expectations: Sequence[Expectation],
     refused: Iterable[RefusedSamples],
     intervals_seconds: Mapping[str, int],
-) -> list[Gap]:
+) -> list[CoverageGap]:
     """Refused samples are a gap that no backfill closes.
 
     A sample speaks for the time until the next one was due.
@@ -161,7 +161,9 @@ def refused_gaps(
                 piece = Interval(one.first_sampled_at, until).clipped_to(expectation.measured)
                 if piece:
                     gaps.append(
-                        Gap(one.cluster_id, SAMPLES, piece, one.explained, backfillable=False)
+                        CoverageGap(
+                            one.cluster_id, SAMPLES, piece, one.explained, backfillable=False
+                        )
                     )
     return gaps
 
@@ -218,7 +220,7 @@ def device_use_findings(uses: Sequence[DeviceUse]) -> list[Finding]:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class TwiceReported:
+class DuplicateReading:
     """Devices of one node with two names for one reading in consecutive hours."""
 
     cluster_id: str
@@ -229,7 +231,7 @@ class TwiceReported:
     last_hour_ended_at: datetime
 
 
-def twice_reported_findings(nodes: Sequence[TwiceReported]) -> list[Finding]:
+def twice_reported_findings(nodes: Sequence[DuplicateReading]) -> list[Finding]:
     return [
         CATALOGUE["device_reported_twice"].finding(
             where=f"cluster {node.cluster_id}, node {node.node_name}",

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from domain.decisions.rows import PolicyName
 from domain.interval import HOUR, Interval
 from domain.money import Money
-from quality.causes import DeviceUse, MetricHour, RefusedSamples, TwiceReported
+from quality.causes import DeviceUse, DuplicateReading, MetricHour, RefusedSamples
 from quality.checks import Comparison, PricedCharge
 from quality.coverage import HourCoverage, HourUse
-from quality.reconciliation import Stretch, TenantUse
-from quality.unknowns import BudgetNotCounted, Contradictions, NamespaceLife, Use
+from quality.reconciliation import MethodInterval, TenantUse
+from quality.unknowns import BudgetNotCounted, Contradictions, NamespaceSeen, UnknownUse
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
 from warehouse.sql_files import statement
 
@@ -64,7 +64,7 @@ def read_tenant_use(
     return [TenantUse(tenant, *parts) for tenant, parts in sorted(sums.items())]
 
 
-def read_stretches(connection: duckdb.DuckDBPyConnection, period: str) -> list[Stretch]:
+def read_stretches(connection: duckdb.DuckDBPyConnection, period: str) -> list[MethodInterval]:
     """Segments whose rule names a finding."""
     return [
         _stretch(row)
@@ -78,11 +78,11 @@ def read_stretches(connection: duckdb.DuckDBPyConnection, period: str) -> list[S
     ]
 
 
-def read_unpriced_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[Use]:
+def read_unpriced_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[UnknownUse]:
     return _uses(connection, "unpriced_use", period)
 
 
-def read_unknown_devices(connection: duckdb.DuckDBPyConnection, period: str) -> list[Use]:
+def read_unknown_devices(connection: duckdb.DuckDBPyConnection, period: str) -> list[UnknownUse]:
     return _uses(connection, "unknown_devices", period)
 
 
@@ -163,9 +163,11 @@ def read_device_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[
     ]
 
 
-def read_twice_reported(connection: duckdb.DuckDBPyConnection, period: str) -> list[TwiceReported]:
+def read_twice_reported(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> list[DuplicateReading]:
     return [
-        TwiceReported(cluster, node, devices, hours, _utc(first), _utc(last) + HOUR)
+        DuplicateReading(cluster, node, devices, hours, _utc(first), _utc(last) + HOUR)
         for cluster, node, devices, hours, first, last in _rows(
             connection, "twice_reported", period=period
         )
@@ -187,10 +189,10 @@ def read_pods(
     return tuple(name for (name,) in rows)
 
 
-def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[NamespaceLife]:
+def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[NamespaceSeen]:
     """Namespaces with use whose name had more than one UID, in order of their lives."""
     return [
-        NamespaceLife(cluster, name, uid, _utc(first), _utc(last))
+        NamespaceSeen(cluster, name, uid, _utc(first), _utc(last))
         for cluster, name, uid, first, last in _rows(
             connection, "namespaces_made_again", period=period
         )
@@ -239,10 +241,10 @@ def _reasons(chosen: Callable[[ReconciliationRule], bool]) -> list[str]:
     return sorted({rule.method_reason for rule in reconciliation_rules() if chosen(rule)})
 
 
-def _stretch(row: tuple[Any, ...]) -> Stretch:
+def _stretch(row: tuple[Any, ...]) -> MethodInterval:
     cluster, tenant, pod_uid, pod_name, resource, method, reason, first, last, *more = row
     seconds, nanos, statements = more
-    return Stretch(
+    return MethodInterval(
         cluster_id=cluster,
         tenant=tenant,
         pod_uid=pod_uid,
@@ -258,9 +260,11 @@ def _stretch(row: tuple[Any, ...]) -> Stretch:
     )
 
 
-def _uses(connection: duckdb.DuckDBPyConnection, name: str, period: str) -> list[Use]:
+def _uses(connection: duckdb.DuckDBPyConnection, name: str, period: str) -> list[UnknownUse]:
     return [
-        Use(cluster, gpu_class, profile, resource, tuple(tenants), _utc(first), _utc(last), seconds)
+        UnknownUse(
+            cluster, gpu_class, profile, resource, tuple(tenants), _utc(first), _utc(last), seconds
+        )
         for cluster, gpu_class, profile, resource, tenants, first, last, seconds in _rows(
             connection, name, period=period
         )

@@ -60,7 +60,7 @@ Stretches = Mapping[tuple[str, str], Sequence[Interval]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Gap:
+class CoverageGap:
     """Time in which one source is missing, and why."""
 
     cluster_id: str
@@ -74,7 +74,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class AcceptedGap:
+class AcceptedSourceGap:
     """A decision that accepts a gap of one source, for all pods of a cluster or for one."""
 
     cluster_id: str
@@ -96,7 +96,7 @@ class HourUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Stakes:
+class UseByHour:
     """Use by cluster and hour, and the hours that were measured, with use or without."""
 
     by_hour: Mapping[tuple[str, datetime], HourUse]
@@ -131,7 +131,7 @@ def gaps_of_hours(
         "",
     ),
     stretches: Stretches | None = None,
-) -> list[Gap]:
+) -> list[CoverageGap]:
     """The gaps of each hour that the calendar expects.
 
     A partly covered hour has the gaps of `stretches`; without them the whole hour is a gap.
@@ -147,7 +147,9 @@ def gaps_of_hours(
                 key = (expectation.cluster_id, source, hour_of(piece.started_at))
                 row = by_key.get(key)
                 if row is None:
-                    gaps.append(Gap(*key[:2], piece, NEVER_ASKED, backfillable=source == SAMPLES))
+                    gaps.append(
+                        CoverageGap(*key[:2], piece, NEVER_ASKED, backfillable=source == SAMPLES)
+                    )
                 elif row.missing_count or row.is_doubted or not row.seen_count:
                     missing = intersection([piece], known.get(key[:2], ())) or [piece]
                     all_of_it = row.is_doubted or not row.seen_count
@@ -155,7 +157,7 @@ def gaps_of_hours(
                     for part in [piece] if all_of_it else missing:
                         reason, details = explained(row)
                         gaps.append(
-                            Gap(*key[:2], part, reason, row.backfillable, details, *counted)
+                            CoverageGap(*key[:2], part, reason, row.backfillable, details, *counted)
                         )
     return gaps
 
@@ -172,7 +174,7 @@ class GapReport:
     backfillable: bool
     tenants: tuple[str, ...]
     nanos: int  # estimated where no source has it; billed by one source where one does
-    signed: AcceptedGap | None = None
+    signed: AcceptedSourceGap | None = None
     pods: tuple[str, ...] = ()  # in its hours or the hour before
     missing_seconds: int = 0  # of the interval: a gap of many short stretches is one
 
@@ -183,9 +185,9 @@ class GapReport:
 
 def gap_reports(
     expectations: Sequence[Expectation],
-    gaps: Sequence[Gap],
-    signed: Sequence[AcceptedGap],
-    stakes: Stakes,
+    gaps: Sequence[CoverageGap],
+    signed: Sequence[AcceptedSourceGap],
+    stakes: UseByHour,
 ) -> list[GapReport]:
     """Every gap: unseen, accepted, or covered by the other source."""
     reports: list[GapReport] = []
@@ -229,7 +231,7 @@ def pod_gap_reports(rows: Iterable[HourCoverage]) -> list[GapReport]:
     ]
 
 
-def unseen_time(expectation: Expectation, gaps: Iterable[Gap]) -> list[Interval]:
+def unseen_time(expectation: Expectation, gaps: Iterable[CoverageGap]) -> list[Interval]:
     """The time in which every expected source is missing at once."""
     unseen = [expectation.measured]
     for source in expectation.sources:
@@ -246,9 +248,9 @@ def hours_around(interval: Interval) -> Interval:
 def _unseen(
     name: str,
     interval: Interval,
-    gaps: Sequence[Gap],
-    stakes: Stakes,
-    decision: AcceptedGap | None = None,
+    gaps: Sequence[CoverageGap],
+    stakes: UseByHour,
+    decision: AcceptedSourceGap | None = None,
 ) -> GapReport:
     touching = [gap for gap in gaps if gap.interval.overlaps(interval)]
     use = stakes.nearest(touching[0].cluster_id, interval)
@@ -267,7 +269,10 @@ def _unseen(
 
 
 def _covered(
-    expectation: Expectation, gaps: Sequence[Gap], unseen: Sequence[Interval], stakes: Stakes
+    expectation: Expectation,
+    gaps: Sequence[CoverageGap],
+    unseen: Sequence[Interval],
+    stakes: UseByHour,
 ) -> list[GapReport]:
     reports = []
     for source, name in ((SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")):
@@ -294,12 +299,16 @@ def _covered(
     return reports
 
 
-_StretchGaps = tuple[Interval, Sequence[Gap]]
+_StretchGaps = tuple[Interval, Sequence[CoverageGap]]
 
 
-def _gaps_by_stretch(stretches: Iterable[Interval], gaps: Iterable[Gap]) -> list[_StretchGaps]:
+def _gaps_by_stretch(
+    stretches: Iterable[Interval], gaps: Iterable[CoverageGap]
+) -> list[_StretchGaps]:
     """Each stretch with the gaps, of one hour each, that lie in it."""
-    found: list[tuple[Interval, list[Gap]]] = [(stretch, []) for stretch in sorted(stretches)]
+    found: list[tuple[Interval, list[CoverageGap]]] = [
+        (stretch, []) for stretch in sorted(stretches)
+    ]
     starts = [stretch.started_at for stretch, _ in found]
     for gap in sorted(gaps):
         place = max(bisect_right(starts, gap.interval.started_at) - 1, 0)
@@ -329,9 +338,9 @@ def _rows(stretches: Iterable[_StretchGaps]) -> Iterator[list[_StretchGaps]]:
         yield row
 
 
-def _reasons(gaps: Iterable[Gap]) -> tuple[str, ...]:
+def _reasons(gaps: Iterable[CoverageGap]) -> tuple[str, ...]:
     """The reasons of the gaps, each once, with the counts of all hours that have it."""
-    hours: dict[tuple[str, str, str], dict[datetime, Gap]] = {}
+    hours: dict[tuple[str, str, str], dict[datetime, CoverageGap]] = {}
     for gap in gaps:
         of_hours = hours.setdefault((gap.source, gap.reason, gap.details), {})
         of_hours[hour_of(gap.interval.started_at)] = gap
@@ -351,7 +360,7 @@ def _reasons(gaps: Iterable[Gap]) -> tuple[str, ...]:
 def coverage_statuses(
     expectations: Sequence[Expectation],
     rows: Sequence[HourCoverage],
-    signed: Sequence[AcceptedGap],
+    signed: Sequence[AcceptedSourceGap],
     window: Interval,
     stretches: Stretches | None = None,
 ) -> list[CoverageStatus]:
@@ -377,7 +386,7 @@ def _coverage_status(
     expected: CoverageStatus,
     expectations: Iterable[Expectation],
     row: HourCoverage | None,
-    signed: Iterable[AcceptedGap],
+    signed: Iterable[AcceptedSourceGap],
     first_missing_at: datetime | None,
 ) -> CoverageStatus:
     hour = Interval(expected.hour_started_at, expected.hour_started_at + HOUR)

@@ -16,7 +16,7 @@ from domain.findings import Finding, Remedy
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FindingKind:
     """One entry of the catalogue."""
 
     code: str
@@ -78,7 +78,7 @@ _REMEDIES = {
 }
 
 _KINDS = (
-    Kind(
+    FindingKind(
         "GAP-001",
         "hour_not_measured",
         blocks=True,
@@ -92,7 +92,7 @@ _KINDS = (
         "longer has this time, the command that accepts it: treatment, reason and approver are "
         "printed on every invoice of the period.",
     ),
-    Kind(
+    FindingKind(
         "GAP-002",
         "samples_missing",
         blocks=False,
@@ -110,7 +110,7 @@ _KINDS = (
         to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still find the "
         "samples, and the amounts are then confirmed.",
     ),
-    Kind(
+    FindingKind(
         "GAP-003",
         "journal_missing",
         blocks=False,
@@ -123,7 +123,7 @@ _KINDS = (
         to_do="Nothing has to be done for this period. Find out why the collector did not run, so "
         "that both sources measure the next period.",
     ),
-    Kind(
+    FindingKind(
         "GAP-004",
         "gap_accepted",
         blocks=False,
@@ -134,7 +134,7 @@ _KINDS = (
         to_do="Nothing has to be done. If the decision is removed before the close, the gap "
         "blocks again.",
     ),
-    Kind(
+    FindingKind(
         "GAP-005",
         "one_source_limit_exceeded",
         blocks=True,
@@ -146,7 +146,7 @@ _KINDS = (
         to_do="Pull the hours again, or raise the limit by a dated row in policies.csv; 1 accepts "
         "the journal as the only source.",
     ),
-    Kind(
+    FindingKind(
         "GAP-006",
         "uncertainty_limit_exceeded",
         blocks=True,
@@ -158,7 +158,7 @@ _KINDS = (
         to_do="Raise the limit by a dated row in policies.csv; 1 accepts any uncertainty. It is "
         "printed on every invoice.",
     ),
-    Kind(
+    FindingKind(
         "GAP-007",
         "metric_never_seen",
         blocks=False,
@@ -172,7 +172,7 @@ _KINDS = (
         to_do="Add the metric to the allow-list of the cluster's monitoring (`gpu-ledger doctor` "
         "prints it); this period does not change.",
     ),
-    Kind(
+    FindingKind(
         "GAP-008",
         "attribution_lost",
         blocks=False,
@@ -183,7 +183,7 @@ _KINDS = (
         to_do="Check the log of the exporter on that node; after a restart it names the pods "
         "again.",
     ),
-    Kind(
+    FindingKind(
         "GAP-009",
         "single_pods_missing",
         blocks=False,
@@ -196,7 +196,7 @@ _KINDS = (
         to_do="Nothing has to be done. If the number grows, look for out-of-order or rejected "
         "samples in the logs of the receivers.",
     ),
-    Kind(
+    FindingKind(
         "USE-001",
         "device_used_unallocated",
         blocks=False,
@@ -207,7 +207,7 @@ _KINDS = (
         to_do="Look for privileged pods and NVIDIA_VISIBLE_DEVICES on the node. If the device "
         "comes from a claim or another resource name, add that resource to products.csv.",
     ),
-    Kind(
+    FindingKind(
         "USE-002",
         "device_reported_twice",
         blocks=False,
@@ -219,7 +219,7 @@ _KINDS = (
         to_do="Remove one of the two dcgm-exporters from the node; they share the profiling "
         "counters of the hardware and disturb each other.",
     ),
-    Kind(
+    FindingKind(
         "REC-001",
         "sources_disagree",
         blocks=True,
@@ -237,7 +237,7 @@ _KINDS = (
         "FROM --to UNTIL --pod POD_UID --treatment TREATMENT --reason WHY --by NAME` (treatment "
         "bill_lifecycle, bill_samples or bill_nothing).",
     ),
-    Kind(
+    FindingKind(
         "REC-002",
         "allocation_not_seen",
         blocks=True,
@@ -249,7 +249,7 @@ _KINDS = (
         "accept-gap --cluster CLUSTER_ID --source SOURCE --from FROM --to UNTIL --pod POD_UID "
         "--treatment bill_nothing --reason WHY --by NAME`.",
     ),
-    Kind(
+    FindingKind(
         "REC-003",
         "too_short_to_be_sampled",
         blocks=False,
@@ -259,7 +259,7 @@ _KINDS = (
         bill="It is billed by its lifecycle, to the second.",
         to_do="Nothing has to be done.",
     ),
-    Kind(
+    FindingKind(
         "REC-004",
         "dispute_accepted",
         blocks=False,
@@ -268,7 +268,7 @@ _KINDS = (
         bill="The amount follows the decision, which is printed on the affected invoices.",
         to_do="Nothing has to be done.",
     ),
-    Kind(
+    FindingKind(
         "PRICE-001",
         "usage_without_price",
         blocks=True,
@@ -278,7 +278,7 @@ _KINDS = (
         bill="This use would be free.",
         to_do="Add a row to rates.csv for this class, shape and time.",
     ),
-    Kind(
+    FindingKind(
         "PRICE-002",
         "price_change_needs_second_name",
         blocks=True,
@@ -288,7 +288,7 @@ _KINDS = (
         bill="Every line of this class and shape would be wrong by the same factor.",
         to_do="Let a second person check the rate and enter the name in `second_name`.",
     ),
-    Kind(
+    FindingKind(
         "EDIT-001",
         "closed_decision_edited",
         blocks=True,
@@ -302,7 +302,7 @@ _KINDS = (
         "To correct the closed period itself, add a row to amendments.csv with two names, then "
         "run `gpu-ledger recount P`.",
     ),
-    Kind(
+    FindingKind(
         "DEV-001",
         "device_unknown",
         blocks=True,
@@ -312,7 +312,7 @@ _KINDS = (
         bill="The seconds are counted, but they have no price.",
         to_do="Add the product to products.csv (one row), then `gpu-ledger refresh`.",
     ),
-    Kind(
+    FindingKind(
         "CONS-001",
         "sums_differ",
         blocks=True,
@@ -322,7 +322,7 @@ _KINDS = (
         to_do="Rebuild the period with `gpu-ledger refresh`. If it remains, it is a defect of "
         "gpu-ledger: send the output of `gpu-ledger support-bundle`.",
     ),
-    Kind(
+    FindingKind(
         "CONS-002",
         "capacity_not_conserved",
         blocks=True,
@@ -333,7 +333,7 @@ _KINDS = (
         to_do="Look at the node with `gpu-ledger nodes`, and at its labels in that hour; accept "
         "nothing before the cause is known.",
     ),
-    Kind(
+    FindingKind(
         "CONS-003",
         "more_allocated_than_capacity",
         blocks=True,
@@ -343,7 +343,7 @@ _KINDS = (
         bill="At least one pod on this node is billed for a device that it did not have.",
         to_do="Look at the node with `gpu-ledger nodes` and at the two sources of its pods.",
     ),
-    Kind(
+    FindingKind(
         "TEN-001",
         "namespace_made_again",
         blocks=False,
@@ -355,7 +355,7 @@ _KINDS = (
         to_do="Find the owner of the namespace; if it has another owner, add a dated row to "
         "tenants.csv.",
     ),
-    Kind(
+    FindingKind(
         "BUD-001",
         "budget_differs_between_clusters",
         blocks=False,
@@ -366,7 +366,7 @@ _KINDS = (
         "clusters.csv), else the one that was created first; the others are ignored.",
         to_do="Make the objects equal, or give one of them another name. `dim_budgets` has both.",
     ),
-    Kind(
+    FindingKind(
         "BUD-002",
         "budget_not_counted",
         blocks=False,
@@ -377,7 +377,7 @@ _KINDS = (
         to_do="Ask the tenant to correct the GpuBudget. The definition in deploy/budgets refuses "
         "invalid ones: `kubectl apply -k deploy/budgets` in that cluster.",
     ),
-    Kind(
+    FindingKind(
         "JRN-001",
         "journal_contradicts_itself",
         blocks=False,
@@ -390,7 +390,7 @@ _KINDS = (
         to_do="Look at the rows in `fct_contradictions`. Many at one instant point to a control "
         "plane that was restored from a backup, or to a clock that was set.",
     ),
-    Kind(
+    FindingKind(
         "CHECK-001",
         "check_failed",
         blocks=True,
@@ -400,7 +400,7 @@ _KINDS = (
         to_do="See the check's rows with `gpu-ledger check P -o json`; repair the cause, then "
         "refresh and check again.",
     ),
-    Kind(
+    FindingKind(
         "CHECK-002",
         "check_not_executed",
         blocks=True,
@@ -412,4 +412,4 @@ _KINDS = (
     ),
 )
 
-CATALOGUE: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _KINDS})
+CATALOGUE: Mapping[str, FindingKind] = MappingProxyType({kind.name: kind for kind in _KINDS})

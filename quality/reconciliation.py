@@ -14,14 +14,14 @@ from fractions import Fraction
 
 from domain.findings import Finding
 from domain.interval import Interval
-from quality.coverage import AcceptedGap, hours_around
+from quality.coverage import AcceptedSourceGap, hours_around
 from quality.finding_catalogue import CATALOGUE
 from quality.gap_findings import spelled
 from warehouse.reconciliation_rules import ReconciliationRule, rules_for
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Stretch:
+class MethodInterval:
     """Neighbouring pod-hours of one pod, device and method, joined."""
 
     cluster_id: str
@@ -48,14 +48,16 @@ class TenantUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DifferenceLimits:
     """Shares of a tenant's weighted seconds; dated policies."""
 
     one_source: Fraction = Fraction(5, 100)
     uncertainty: Fraction = Fraction(5, 1000)
 
 
-def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[AcceptedGap]) -> list[Finding]:
+def stretch_findings(
+    stretches: Sequence[MethodInterval], signed: Sequence[AcceptedSourceGap]
+) -> list[Finding]:
     """The finding that the rule of each stretch names, where it names one."""
     return [
         _stretch(rule, stretch, signed)
@@ -65,7 +67,7 @@ def stretch_findings(stretches: Sequence[Stretch], signed: Sequence[AcceptedGap]
     ]
 
 
-def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
+def limit_findings(uses: Sequence[TenantUse], limits: DifferenceLimits) -> list[Finding]:
     """Tenants of whom one source alone saw more than the policies allow."""
     findings = []
     for use in sorted(uses, key=lambda u: u.tenant):
@@ -83,7 +85,9 @@ def limit_findings(uses: Sequence[TenantUse], limits: Limits) -> list[Finding]:
 _ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive"})
 
 
-def _stretch(rule: ReconciliationRule, stretch: Stretch, signed: Iterable[AcceptedGap]) -> Finding:
+def _stretch(
+    rule: ReconciliationRule, stretch: MethodInterval, signed: Iterable[AcceptedSourceGap]
+) -> Finding:
     decision = _accepted(stretch, signed) if rule.blocks_close == "true" else None
     name = "dispute_accepted" if decision else rule.finding
     by = f"; {decision.treatment} by {decision.decided_by}" if decision else ""
@@ -102,7 +106,9 @@ def _stretch(rule: ReconciliationRule, stretch: Stretch, signed: Iterable[Accept
     )
 
 
-def _accepted(stretch: Stretch, signed: Iterable[AcceptedGap]) -> AcceptedGap | None:
+def _accepted(
+    stretch: MethodInterval, signed: Iterable[AcceptedSourceGap]
+) -> AcceptedSourceGap | None:
     for decision in signed:
         if (
             decision.cluster_id == stretch.cluster_id

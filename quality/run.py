@@ -39,10 +39,10 @@ from quality.checks import (
 from quality.coverage import (
     JOURNAL,
     SAMPLES,
-    AcceptedGap,
+    AcceptedSourceGap,
     Expectation,
     GapReport,
-    Stakes,
+    UseByHour,
     coverage_statuses,
     gap_reports,
     gaps_of_hours,
@@ -50,7 +50,7 @@ from quality.coverage import (
 )
 from quality.finding_catalogue import CATALOGUE
 from quality.gap_findings import gap_findings
-from quality.reconciliation import Limits, limit_findings, stretch_findings
+from quality.reconciliation import DifferenceLimits, limit_findings, stretch_findings
 from quality.suites import run_suites
 from quality.unknowns import (
     budget_findings,
@@ -167,9 +167,9 @@ def expectations_of(decisions: Decisions, window: Interval) -> list[Expectation]
     ]
 
 
-def signed_gaps_of(decisions: Decisions) -> list[AcceptedGap]:
+def signed_gaps_of(decisions: Decisions) -> list[AcceptedSourceGap]:
     return [
-        AcceptedGap(
+        AcceptedSourceGap(
             cluster_id=row.cluster_id,
             source=row.source.value,
             interval=row.interval,
@@ -182,10 +182,10 @@ def signed_gaps_of(decisions: Decisions) -> list[AcceptedGap]:
     ]
 
 
-def limits_of(decisions: Decisions, window: Interval) -> Limits:
+def limits_of(decisions: Decisions, window: Interval) -> DifferenceLimits:
     """The strictest version of each limit that holds in the window."""
     instants = [window.started_at, *decisions.cut_points(window)]
-    return Limits(
+    return DifferenceLimits(
         one_source=min(decisions.one_source_limit(instant) for instant in instants),
         uncertainty=min(decisions.uncertainty_limit(instant) for instant in instants),
     )
@@ -214,7 +214,7 @@ def read_gap_reports(
     refused = checked_facts.read_refused_samples(connection, period.name)
     gaps += refused_gaps(expectations, refused, intervals)
     seen = {(row.cluster_id, row.hour_started_at) for row in coverage if row.seen_count}
-    stakes = Stakes(checked_facts.read_hour_use(connection, period.name), seen)
+    stakes = UseByHour(checked_facts.read_hour_use(connection, period.name), seen)
     reports = gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
     return reports + pod_gap_reports(coverage)
 
@@ -224,7 +224,7 @@ def _findings(
     period: BillingPeriod,
     decisions: Decisions,
     expectations: list[Expectation],
-    signed: list[AcceptedGap],
+    signed: list[AcceptedSourceGap],
     clock: Clock,
 ) -> Iterator[Finding]:
     window, name = period.interval, period.name

@@ -21,7 +21,7 @@ from quality.finding_catalogue import CATALOGUE
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Use:
+class UnknownUse:
     """Device seconds of one kind in one cluster, and in which hours they lie."""
 
     cluster_id: str
@@ -34,14 +34,14 @@ class Use:
     device_seconds: int
 
 
-def unpriced_findings(uses: Iterable[Use], has_price_list: bool) -> list[Finding]:
+def unpriced_findings(uses: Iterable[UnknownUse], has_price_list: bool) -> list[Finding]:
     """Use without a rate; without any price list there is nothing to miss."""
     if not has_price_list:
         return []
     return [_use("usage_without_price", use) for use in sorted(uses)]
 
 
-def unknown_device_findings(uses: Iterable[Use]) -> list[Finding]:
+def unknown_device_findings(uses: Iterable[UnknownUse]) -> list[Finding]:
     return [_use("device_unknown", use) for use in sorted(uses)]
 
 
@@ -58,7 +58,7 @@ def edited_decision_findings(edits: Iterable[LedgerError]) -> list[Finding]:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class NamespaceLife:
+class NamespaceSeen:
     """One UID of a namespace, and when it was seen."""
 
     cluster_id: str
@@ -68,7 +68,7 @@ class NamespaceLife:
     last_seen_at: datetime
 
 
-def made_again_findings(lives: Sequence[NamespaceLife]) -> list[Finding]:
+def made_again_findings(lives: Sequence[NamespaceSeen]) -> list[Finding]:
     """One finding for each time that a name passed from one UID to the next."""
     return [
         CATALOGUE["namespace_made_again"].finding(
@@ -146,7 +146,7 @@ def budget_findings(budgets: Iterable[BudgetNotCounted]) -> list[Finding]:
     return findings
 
 
-def _use(name: str, use: Use) -> Finding:
+def _use(name: str, use: UnknownUse) -> Finding:
     shape = f"{use.gpu_class or 'unknown class'} {use.mig_profile or 'unknown profile'}"
     return CATALOGUE[name].finding(
         where=f"cluster {use.cluster_id}, {use.resource} ({shape})",

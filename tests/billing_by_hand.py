@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from billing.basis import Basis
-from billing.billed_facts import Grounds
+from billing.billed_facts import BilledFacts
 from billing.statement import ProviderFacts
-from billing.usage import Charge, ChargeKey, PodUse, Usage, WorkloadDay
+from billing.usage import Charge, ChargeKey, DocumentUsage, PodUse, WorkloadDay
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions, load_decisions
 from domain.findings import Check, CheckResult
@@ -39,7 +39,7 @@ Seconds = Mapping[tuple[str, Fraction], int]
 """Device seconds by tenant and weight."""
 
 
-def usage_of(period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> Usage:
+def usage_of(period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> DocumentUsage:
     """One charge, pod and workload-day per tenant and weight."""
     rate_id, nanos_per_hour = price
     charges, days, pods = [], [], []
@@ -74,7 +74,7 @@ def usage_of(period: BillingPeriod, seconds: Seconds, price: Price = PRICE) -> U
             pods.append(_pod(credited, first, until, seconds_back, cost_back))
         days.append(WorkloadDay(key, first.date(), "Job", "train", count, cost))
         pods.append(_pod(key, first, until, count, cost))
-    return Usage(tuple(charges), tuple(days), tuple(pods))
+    return DocumentUsage(tuple(charges), tuple(days), tuple(pods))
 
 
 def _pod(key: ChargeKey, first: datetime, until: datetime, seconds: int, cost: int) -> PodUse:
@@ -119,9 +119,9 @@ def basis_of(
 
 def grounds_of(
     period: BillingPeriod, seconds: Seconds, check_result: CheckResult | None = None
-) -> Grounds:
+) -> BilledFacts:
     """Usage on its basis, without notes for the provider."""
-    return Grounds(
+    return BilledFacts(
         basis_of(period, check_result=check_result),
         usage_of(period, seconds),
         ProviderFacts((), (), (), ()),

@@ -25,7 +25,7 @@ from clients.kubernetes import KubernetesClient
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import VirtualClock, driven, epoch
 from fake_gpu.faults.ledger import FaultLedger
-from fake_gpu.fleet.model import Cluster, Fault
+from fake_gpu.fleet.model import Fault, SimulatedCluster
 from fake_gpu.kubernetes.server import KubernetesApi
 from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.collector import Collector, CollectorSettings
@@ -68,7 +68,7 @@ def listening(app: Any) -> Iterator[str]:
 class World:
     """The servers, clocks and folders of a test of the collector."""
 
-    cluster: Cluster
+    cluster: SimulatedCluster
     clock: VirtualClock
     api: KubernetesApi
     url: str
@@ -140,7 +140,7 @@ class World:
         return decode_rows(attempt, self.landing)
 
 
-def identified(cluster: Cluster) -> Cluster:
+def identified(cluster: SimulatedCluster) -> SimulatedCluster:
     """The cluster with the one namespace whose UID is its ID."""
     own = [
         replace(n, uid=cluster.cluster_id) if n.name == "kube-system" else n
@@ -151,7 +151,12 @@ def identified(cluster: Cluster) -> Cluster:
 
 @contextmanager
 def world(
-    cluster: Cluster, folder: Path, start: int, *, faults: tuple[Fault, ...] = (), **options: Any
+    cluster: SimulatedCluster,
+    folder: Path,
+    start: int,
+    *,
+    faults: tuple[Fault, ...] = (),
+    **options: Any,
 ) -> Iterator[World]:
     """A cluster that is served from `start` (seconds since the epoch) on."""
     cluster = identified(cluster)

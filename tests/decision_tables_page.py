@@ -7,7 +7,7 @@ Not here: the meanings (`domain.decisions.tables`), or the templates of a home
 
 from __future__ import annotations
 
-from domain.decisions.table_form import Column, Table
+from domain.decisions.table_form import DecisionColumn, DecisionTable
 from domain.decisions.tables import TABLES
 
 _PAGE_HEAD = """# Decision tables
@@ -31,11 +31,11 @@ def decision_tables_page() -> str:
     return "\n".join([_PAGE_HEAD, *(_section(table) for table in TABLES)])
 
 
-def _section(table: Table) -> str:
+def _section(table: DecisionTable) -> str:
     head = ["", f"## {table.file}", "", table.about, "", "| column | meaning | example |"]
     return "\n".join([*head, "|---|---|---|", *(_column_line(column) for column in table.columns)])
 
 
-def _column_line(column: Column) -> str:
+def _column_line(column: DecisionColumn) -> str:
     example = f"`{column.example}`" if column.example else ""
     return f"| `{column.name}` | {column.meaning} | {example} |"

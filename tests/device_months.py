@@ -22,8 +22,8 @@ import polars as pl
 
 from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.fleet.build import Fleet
-from fake_gpu.fleet.model import Cluster, Node, PodLife
-from fake_gpu.prometheus.node_stretches import NodeStretches, Stretch
+from fake_gpu.fleet.model import Node, PodLife, SimulatedCluster
+from fake_gpu.prometheus.node_stretches import EntityInterval, NodeIntervals
 from tests.marts_in_memory import contracts
 from tests.rendered_models import rendered
 from warehouse.connection import connect
@@ -59,9 +59,9 @@ def hours_of(fleet: Fleet, first_second: int, days: int) -> list[Row]:
 
 
 def _of_node(
-    cluster: Cluster, node: Node, pods: Sequence[PodLife], first_second: int, days: int
+    cluster: SimulatedCluster, node: Node, pods: Sequence[PodLife], first_second: int, days: int
 ) -> Iterator[Row]:
-    stretches = NodeStretches(NodeUse(node, pods))
+    stretches = NodeIntervals(NodeUse(node, pods))
     for day in range(first_second // DAY, first_second // DAY + days):
         sums: dict[tuple[Any, ...], Counter[str]] = {}
         for stretch in stretches.day(day):
@@ -72,7 +72,7 @@ def _of_node(
             yield _row(cluster, key, total)
 
 
-def _hours(stretch: Stretch) -> Iterator[tuple[int, int]]:
+def _hours(stretch: EntityInterval) -> Iterator[tuple[int, int]]:
     at = stretch.from_at
     while at < stretch.until_at:
         end = min(stretch.until_at, at - at % HOUR + HOUR)
@@ -80,7 +80,7 @@ def _hours(stretch: Stretch) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _identity(node: Node, stretch: Stretch) -> tuple[str, ...]:
+def _identity(node: Node, stretch: EntityInterval) -> tuple[str, ...]:
     entity = stretch.entity
     part = entity.gpu_instance_id if entity.gpu_instance_id is not None else entity.partition_id
     card = entity.card
@@ -88,12 +88,12 @@ def _identity(node: Node, stretch: Stretch) -> tuple[str, ...]:
     return node.name, card.card_id, str(card.index), instance, card.model_name
 
 
-def _holder(stretch: Stretch) -> tuple[str, str]:
+def _holder(stretch: EntityInterval) -> tuple[str, str]:
     holders = stretch.step.holders
     return (holders[-1].pod.namespace, holders[-1].pod.name) if holders else ("", "")
 
 
-def _add(total: Counter[str], stretch: Stretch, node: Node, seconds: int) -> None:
+def _add(total: Counter[str], stretch: EntityInterval, node: Node, seconds: int) -> None:
     amd, entity = stretch.entity.card.vendor == "amd", stretch.entity
     pct = int(stretch.card_pct) if amd else int(stretch.step.pct)
     total["seconds"] += seconds
@@ -106,7 +106,7 @@ def _add(total: Counter[str], stretch: Stretch, node: Node, seconds: int) -> Non
         total["measured"] = 1
 
 
-def _row(cluster: Cluster, key: tuple[Any, ...], total: Counter[str]) -> Row:
+def _row(cluster: SimulatedCluster, key: tuple[Any, ...], total: Counter[str]) -> Row:
     node, uuid, index, instance, model, namespace, pod, hour = key
     seconds = total["seconds"]
     measured = bool(total["measured"])

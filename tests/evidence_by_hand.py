@@ -21,7 +21,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.identity import sha256_bytes
 from domain.interval import Interval
-from warehouse.derived_files import PARQUET_SUFFIX, DerivedFolder, Note, sha256_of_file
+from warehouse.derived_files import PARQUET_SUFFIX, DerivedFilesNote, DerivedFolder, sha256_of_file
 from warehouse.home import Home
 from warehouse.manifest import AttemptDraft, Hour, Outcome, QueryResponse, Sampling
 from warehouse.raw_schema import KUBERNETES_TABLES, THANOS_TABLES
@@ -161,7 +161,9 @@ class _Attempt:
             path = folder / f"{attempt_id}.{name}{PARQUET_SUFFIX}"
             write_parquet(path, self.tables[name], [{**shared, **row} for row in rows])
             hashes[name] = sha256_of_file(path)
-        DerivedFolder(folder).note(attempt_id).write_bytes(Note((attempt_id,), hashes).text())
+        DerivedFolder(folder).note(attempt_id).write_bytes(
+            DerivedFilesNote((attempt_id,), hashes).text()
+        )
 
     def _manifest(self, sequence: int) -> bytes:
         interval = self.cluster.interval

@@ -11,8 +11,8 @@ from fractions import Fraction
 from itertools import pairwise
 
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Cluster, Fleet, PodLife
-from fake_gpu.scenario.load import Loaded, read_scenario
+from fake_gpu.fleet.model import Fleet, PodLife, SimulatedCluster
+from fake_gpu.scenario.load import LoadedScenario, read_scenario
 
 FOR_EVER = 1 << 60
 T0 = 1_790_812_800  # 2026-10-01T00:00:00Z
@@ -20,7 +20,7 @@ T0 = 1_790_812_800  # 2026-10-01T00:00:00Z
 HEAD = "name: test\nfrom: 2026-10-01T00:00:00Z\nuntil: 2026-10-02T00:00:00Z\n"
 
 
-def loaded(text: str) -> Loaded:
+def loaded(text: str) -> LoadedScenario:
     return read_scenario(text, "test.yaml", None)
 
 
@@ -28,19 +28,19 @@ def fleet(text: str) -> Fleet:
     return build_fleet(loaded(text))
 
 
-def cluster_of(body: str, extra: str = "", seed: int = 1) -> Cluster:
+def cluster_of(body: str, extra: str = "", seed: int = 1) -> SimulatedCluster:
     """The one cluster of a scenario whose cluster entry is `body`, indented by four spaces."""
     text = f"{HEAD}seed: {seed}\nclusters:\n  - name: c\n{body}\n{extra}"
     return fleet(text).clusters[0]
 
 
-def pod(cluster: Cluster, name: str) -> PodLife:
+def pod(cluster: SimulatedCluster, name: str) -> PodLife:
     found = [p for p in cluster.pods if p.name == name]
     assert len(found) == 1, f"{len(found)} pods are called {name}"
     return found[0]
 
 
-def pods(cluster: Cluster, workload: str) -> list[PodLife]:
+def pods(cluster: SimulatedCluster, workload: str) -> list[PodLife]:
     return [p for p in cluster.pods if p.workload == workload]
 
 
@@ -48,7 +48,7 @@ def _end(end: int | None) -> int:
     return FOR_EVER if end is None else end
 
 
-def check_invariants(cluster: Cluster) -> None:
+def check_invariants(cluster: SimulatedCluster) -> None:
     """Check the properties of every simulated cluster by brute force."""
     check_names(cluster)
     check_nobody_shares_a_device(cluster)
@@ -65,7 +65,7 @@ def check_invariants(cluster: Cluster) -> None:
             assert all(state.allocatable[r] <= state.capacity[r] for r in state.capacity)
 
 
-def check_names(cluster: Cluster) -> None:
+def check_names(cluster: SimulatedCluster) -> None:
     """A UID belongs to one pod, and a name to one pod at a time."""
     assert len({p.uid for p in cluster.pods}) == len(cluster.pods)
     by_name = defaultdict(list)
@@ -76,7 +76,7 @@ def check_names(cluster: Cluster) -> None:
             assert before[1] <= after[0], f"two pods called {name} at {after[0]}"
 
 
-def check_nobody_shares_a_device(cluster: Cluster) -> None:
+def check_nobody_shares_a_device(cluster: SimulatedCluster) -> None:
     taken = defaultdict(list)
     for each in cluster.pods:
         for hold in each.holds:
@@ -96,7 +96,7 @@ def check_nobody_shares_a_device(cluster: Cluster) -> None:
                 assert apart_in_time or apart_in_replicas or (one_claim and one_uid != other_uid)
 
 
-def check_shares_fit_cards(cluster: Cluster) -> None:
+def check_shares_fit_cards(cluster: SimulatedCluster) -> None:
     """At every instant, the held devices of a card are at most the card, in both dimensions."""
     for node in cluster.nodes:
         for card in node.cards:
@@ -126,7 +126,7 @@ def check_shares_fit_cards(cluster: Cluster) -> None:
                     assert total <= 1, f"{card.card_id} at {at}: {total}"
 
 
-def check_life(cluster: Cluster, each: PodLife) -> None:
+def check_life(cluster: SimulatedCluster, each: PodLife) -> None:
     times = [each.created_at, each.scheduled_at, each.started_at, each.finished_at]
     known = [t for t in times if t is not None]
     assert known == sorted(known), f"{each.name}: {times}"

@@ -24,7 +24,7 @@ from domain.clock import StoppedClock
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import driven, epoch
 from fake_gpu.faults.ledger import FaultLedger
-from fake_gpu.fleet.model import Cluster, Fault, Fleet
+from fake_gpu.fleet.model import Fault, Fleet, SimulatedCluster
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from fake_gpu.kubernetes.watch import REPLAYED_SECONDS
 from fake_gpu.prometheus.app import ApiOptions, make_app
@@ -351,7 +351,7 @@ def _meanwhile(fleet: Fleet) -> Iterator[tuple[int, list[Interval]]]:
             yield at, [Interval(epoch(max(hour - 7200, fleet.started_at)), epoch(hour))]
 
 
-def sampling_of(cluster: Cluster) -> Sampling:
+def sampling_of(cluster: SimulatedCluster) -> Sampling:
     scraped = next(
         job.scrape_interval_seconds
         for job in cluster.monitoring.jobs

@@ -25,14 +25,14 @@ from portal.access import Hosts
 from portal.callers import Authority
 from portal.site import make_site
 from portal.tokens import FILE, TokenFile, create_token
-from portal.visits import Settings
+from portal.visits import PortalSettings
 from tests.asgi import Client
 from tests.marts_in_memory import START, fill
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.snapshot_reader import Snapshots
-from warehouse.snapshots import BudgetStep, Issued, StoppedWorkload, write_snapshots
+from warehouse.snapshots import BudgetStep, IssuedDocument, StoppedWorkload, write_snapshots
 
 HOUR = timedelta(hours=1)
 NOW = datetime(2026, 10, 1, 4, tzinfo=UTC)
@@ -283,14 +283,16 @@ def marts_of(neighbours_cost: Decimal = TWO_USD, own_pod: str = "") -> dict[str,
     )
 
 
-def invoice_of(home: Home, tenant: str, number: str) -> Issued:
+def invoice_of(home: Home, tenant: str, number: str) -> IssuedDocument:
     """An invoice with its one file."""
     folder = home.documents / "2026-10" / "tenants" / tenant
     folder.mkdir(parents=True, exist_ok=True)
     body = INVOICE + tenant.encode()
     (folder / f"{number}.pdf").write_bytes(body)
     files = [(f"{number}.pdf", hashlib.sha256(body).hexdigest())]
-    return Issued("2026-10", tenant, number, "invoice", "Issued", "USD", "12.00", START, files)
+    return IssuedDocument(
+        "2026-10", tenant, number, "invoice", "Issued", "USD", "12.00", START, files
+    )
 
 
 def step_of(tenant: str, *, reached: bool = True) -> BudgetStep:
@@ -375,7 +377,7 @@ class Portal:
     """A portal in this process, and its callers' tokens."""
 
     home: Home
-    settings: Settings
+    settings: PortalSettings
     client: Client
     tokens: Mapping[str, str]
 
@@ -406,7 +408,7 @@ def portal_of(
         "provider": create_token(path, "provider", "", NOW),
         "programme": create_token(path, "programme", "", NOW),
     }
-    settings = Settings(
+    settings = PortalSettings(
         snapshots=Snapshots(home.snapshots),
         documents=home.documents,
         authority=authority or TokenFile(path),

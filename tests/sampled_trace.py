@@ -25,10 +25,10 @@ from statistics import median
 from domain.billing_period import BillingPeriod
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Cluster, Fleet
+from fake_gpu.fleet.model import Fleet, SimulatedCluster
 from fake_gpu.prometheus.scrapes import Schedule
 from fake_gpu.prometheus.targets import KUBE_STATE_METRICS, targets_of
-from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.scenario.openb import PODS_FILE, START, openb_scenario
 from fake_gpu.scenario.spec import JobSpec, MonitoringSpec, Scenario
 from fake_gpu.scenario.spec_work import PodSpec
@@ -116,7 +116,7 @@ def by_samples(lives: Sequence[Life], times_ms: Sequence[int], interval: int) ->
     )
 
 
-def scrape_times(cluster: Cluster, started: int, ended: int) -> list[int]:
+def scrape_times(cluster: SimulatedCluster, started: int, ended: int) -> list[int]:
     """The scrape times of kube-state-metrics by a cluster's Prometheus, in milliseconds."""
     target = next(t for t in targets_of(cluster) if t.job == KUBE_STATE_METRICS)
     return Schedule(f"{target.name}#0", target.interval_ms).times(started * 1000, ended * 1000)
@@ -128,7 +128,7 @@ def scrape_times(cluster: Cluster, started: int, ended: int) -> list[int]:
 def openb_on_its_nodes(folder: Path) -> Scenario:
     """The trace on the nodes on which its pods ran; other nodes do not change hours."""
     whole = openb_scenario(folder)
-    placed = {pod.node_name for pod in build_fleet(Loaded(whole, "openb")).clusters[0].pods}
+    placed = {pod.node_name for pod in build_fleet(LoadedScenario(whole, "openb")).clusters[0].pods}
     (cluster,) = whole.clusters
     nodes = tuple(node for node in cluster.nodes if node.name in placed)
     return replace(whole, clusters=(replace(cluster, nodes=nodes),))
@@ -156,7 +156,7 @@ def _fleet(scenario: Scenario, name: str, interval: int) -> Fleet:
     how = MonitoringSpec(prometheus_replicas=1, scrape_interval=interval, jobs=jobs)
     (cluster,) = scenario.clusters
     named = replace(cluster, name=name, monitoring=how)
-    return build_fleet(Loaded(replace(scenario, clusters=(named,)), name))
+    return build_fleet(LoadedScenario(replace(scenario, clusters=(named,)), name))
 
 
 @dataclass(frozen=True, slots=True)

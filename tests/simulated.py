@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from billing.billed_facts import read_grounds
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.close import commit_close, plan_from
 from domain.billing_period import BillingPeriod
 from domain.findings import CheckResult, Finding
@@ -329,7 +329,7 @@ def _issue(opened: OpenHome) -> None:
     assert check_result.billable, [f"{f.code} {f.where}" for f in check_result.blocking]
     home = opened.home
     grounds = read_grounds(home, home.warehouse_path, PERIOD, opened.decisions, check_result)
-    books = Books(opened.record, opened.record.ledger())
+    books = LedgerDocuments(opened.record, opened.record.ledger())
     plan = plan_from(books, grounds, opened.clock.now())
     commit_close(books, PERIOD, plan, opened.clock, "the simulation", files={})
 

@@ -11,11 +11,10 @@ from fractions import Fraction
 
 from fake_gpu.fleet.model import (
     Card,
-    Cluster,
     Container,
     Device,
+    DeviceHold,
     Fleet,
-    Hold,
     Monitoring,
     NamespaceLife,
     Node,
@@ -26,6 +25,7 @@ from fake_gpu.fleet.model import (
     QuotaLife,
     Run,
     ScrapeJob,
+    SimulatedCluster,
     Utilisation,
     WorkloadLife,
 )
@@ -167,7 +167,7 @@ def pod(
         runs = (Run(MIDNIGHT + started, end, exit_code, reason),)
     held_until = ended if ended is not None else gone
     holds = tuple(
-        Hold(
+        DeviceHold(
             device_id,
             MIDNIGHT + (scheduled or 0),
             None if held_until is None else MIDNIGHT + held_until,
@@ -200,7 +200,7 @@ def pod(
     )
 
 
-def quiet_cluster(watched: Monitoring | None = None) -> Cluster:
+def quiet_cluster(watched: Monitoring | None = None) -> SimulatedCluster:
     """Two nodes of two cards; one pod runs all day, one for ten minutes, one waits for ever."""
     one, two = node("node-a"), node("node-b")
     replicaset = OwnerRef(
@@ -244,7 +244,7 @@ def quiet_cluster(watched: Monitoring | None = None) -> Cluster:
             MIDNIGHT - 1800, None, 1, deployment,
         ),
     )  # fmt: skip
-    return Cluster(
+    return SimulatedCluster(
         cluster_id=CLUSTER_ID,
         name="alpha",
         kubernetes_version=f"v{KUBERNETES}",
@@ -259,7 +259,7 @@ def quiet_cluster(watched: Monitoring | None = None) -> Cluster:
     )
 
 
-def fleet_of(*clusters: Cluster) -> Fleet:
+def fleet_of(*clusters: SimulatedCluster) -> Fleet:
     return Fleet("small", 7, MIDNIGHT, MIDNIGHT + 24 * HOUR, clusters)
 
 
@@ -267,7 +267,7 @@ def quiet_fleet(watched: Monitoring | None = None) -> Fleet:
     return fleet_of(quiet_cluster(watched))
 
 
-def renamed(cluster: Cluster, cluster_id: str, name: str) -> Cluster:
+def renamed(cluster: SimulatedCluster, cluster_id: str, name: str) -> SimulatedCluster:
     """The same cluster under another identity."""
     external = {"cluster": name, "clusterID": cluster_id}
     return replace(

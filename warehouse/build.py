@@ -32,7 +32,7 @@ from warehouse.raw_evidence import StoodOn, create_raw_evidence
 from warehouse.spark_build import computed_on_spark
 from warehouse.store import StoreUnusable
 from warehouse.switch import switch_in
-from warehouse.switched import Switched
+from warehouse.switched import SwitchedPeriod
 
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
@@ -209,7 +209,7 @@ def _checkpoint(path: Path) -> None:
 
 
 def _switch_in(home: Home, build: BuildResult, also: Also | None) -> None:
-    switched = Switched(build.facts_sha256, build.row_counts)
+    switched = SwitchedPeriod(build.facts_sha256, build.row_counts)
     beside = (lambda connection: also(connection, build)) if also else None
     switch_in(home, build.build_path, build.period, switched, beside)
 

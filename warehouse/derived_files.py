@@ -66,7 +66,7 @@ _OWN_HASH = "note_sha256"
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class DerivedFilesNote:
     """The note of the files under one name: their attempts in the order of their sequence, and
     the hash of each file by its table."""
 
@@ -88,14 +88,14 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
     note_sha256: str
 
 
-def read_note(path: Path) -> Note | None:
+def read_note(path: Path) -> DerivedFilesNote | None:
     """The note, if it is there and whole."""
     try:
         text = path.read_bytes()
         written = msgspec.json.decode(text, type=_Written)
     except (OSError, ValueError):
         return None
-    note = Note(written.attempts, written.sha256)
+    note = DerivedFilesNote(written.attempts, written.sha256)
     return note if note.text() == text else None
 
 

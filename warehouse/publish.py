@@ -32,7 +32,7 @@ from warehouse.content_hash import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.project import mart_descriptions
 from warehouse.readable_views import create_views
-from warehouse.switched import Switched, WarehouseLost, switched_periods
+from warehouse.switched import SwitchedPeriod, WarehouseLost, switched_periods
 
 STORAGE_VERSION = "v1.0.0"
 """Readable by every DuckDB since 1.0; analysts' tools are years behind the pipeline."""
@@ -48,7 +48,7 @@ _VERSION = re.compile(rf"{NAME}-(\d{{6}})\.duckdb", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedCopy:
     """Where the copy is."""
 
     path: Path
@@ -57,7 +57,7 @@ class Published:
     table_count: int
 
 
-def publish(home: Home, about: About, periods: Iterable[str] | None = None) -> Published:
+def publish(home: Home, about: About, periods: Iterable[str] | None = None) -> PublishedCopy:
     """Write the next version of the copy; Parquet of `periods`, or of all that there are.
 
     Raises WarehouseLost if the copied facts are not the counted ones; then nothing is published.
@@ -79,7 +79,7 @@ def publish(home: Home, about: About, periods: Iterable[str] | None = None) -> P
         latest = home.published / f"{NAME}.duckdb"
         _point(latest, path)
         _forget_old(home.published)
-    return Published(path, latest, home.published / "parquet", len(marts))
+    return PublishedCopy(path, latest, home.published / "parquet", len(marts))
 
 
 def _require_as_counted(copy: Path, home: Home, about: About) -> None:
@@ -87,7 +87,7 @@ def _require_as_counted(copy: Path, home: Home, about: About) -> None:
     noted = switched_periods(home)
     with connected(copy, read_only=True) as connection:
         for told in about.periods:
-            counted = noted.get(told.billing_period, Switched(told.facts_sha256, {}))
+            counted = noted.get(told.billing_period, SwitchedPeriod(told.facts_sha256, {}))
             if counted.facts_sha256 != told.facts_sha256:
                 seen = "it was counted again while it was copied"
                 raise WarehouseLost(home.warehouse_path, told.billing_period, seen)

@@ -105,7 +105,7 @@ PROVIDER_MARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedDocument:
     """One document of the record: an invoice, a consumption statement or a void."""
 
     billing_period: str
@@ -173,7 +173,7 @@ class StoppedWorkload:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSnapshots:
     """The result of `write_snapshots`."""
 
     tenant_count: int
@@ -367,11 +367,11 @@ _NO_FINDINGS = """
 def write_snapshots(
     home: Home,
     periods: Sequence[AboutPeriod],
-    documents: Sequence[Issued],
+    documents: Sequence[IssuedDocument],
     corrections: Sequence[Correction],
     budget_steps: Sequence[BudgetStep] = (),
     stops: Sequence[StoppedWorkload] = (),
-) -> Written:
+) -> WrittenSnapshots:
     """Write the snapshots whose rows changed, and switch all of them at once.
 
     Raises FactsOfAnotherVersion where the warehouse lacks a table or column that a page reads.
@@ -396,7 +396,7 @@ def write_snapshots(
             scratch.with_name(f"{scratch.name}.wal").unlink(missing_ok=True)
 
 
-def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> Written:
+def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapshots:
     owned = _tenant_tables()
     hashes = {table: _rows_by_tenant(connection, table) for table in owned}
     names = {
@@ -418,13 +418,13 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> Written:
         select = {table: f"select * from {table}" for table in of_provider}
         _write_file(connection, folder / provider, select, {})
     _switch(folder, provider, names)
-    return Written(len(names), len(changed) + is_new)
+    return WrittenSnapshots(len(names), len(changed) + is_new)
 
 
 def _gather(
     connection: duckdb.DuckDBPyConnection,
     periods: Sequence[AboutPeriod],
-    documents: Sequence[Issued],
+    documents: Sequence[IssuedDocument],
     corrections: Sequence[Correction],
     budget_steps: Sequence[BudgetStep],
     stops: Sequence[StoppedWorkload],

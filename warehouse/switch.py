@@ -15,7 +15,7 @@ from domain.billing_period import BillingPeriod
 from warehouse.connection import transaction, writing
 from warehouse.content_hash import columns_of_all
 from warehouse.home import Home
-from warehouse.switched import Switched, intact_periods, note, note_shape
+from warehouse.switched import SwitchedPeriod, intact_periods, note, note_shape
 
 MARTS = "marts"
 UNFINISHED = "_of_two_versions"  # never seen outside the one transaction
@@ -25,7 +25,7 @@ def switch_in(
     home: Home,
     build_path: Path,
     period: BillingPeriod,
-    switched: Switched | None = None,
+    switched: SwitchedPeriod | None = None,
     also: Callable[[duckdb.DuckDBPyConnection], None] | None = None,
 ) -> None:
     """Delete the period from every mart and insert the build's, in one transaction.

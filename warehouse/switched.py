@@ -44,7 +44,7 @@ class WarehouseLost(CheckFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Switched:
+class SwitchedPeriod:
     """The hash and the row counts of one period when it was switched in."""
 
     facts_sha256: str
@@ -77,7 +77,7 @@ class Switched:
         return period_sha256(connection, period, schema, self.row_counts or None)
 
 
-def note(home: Home, period: str, switched: Switched) -> None:
+def note(home: Home, period: str, switched: SwitchedPeriod) -> None:
     """Note the present facts of a period."""
     everything = {**switched_periods(home), period: switched}
     value = {
@@ -92,14 +92,14 @@ def note(home: Home, period: str, switched: Switched) -> None:
     write_whole(home.build / FILE, text.encode())
 
 
-def switched_periods(home: Home) -> dict[str, Switched]:
+def switched_periods(home: Home) -> dict[str, SwitchedPeriod]:
     path = home.build / FILE
     if not path.is_file():
         return {}
     with reading(str(path), "delete it, then run `gpu-ledger refresh`: it is written again"):
         found: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return {
-            period: Switched(
+            period: SwitchedPeriod(
                 str(row["facts_sha256"]),
                 {str(mart): int(count) for mart, count in row["row_counts"].items()},
                 tuple(row.get("reshaped_sha256s", ())),
@@ -141,7 +141,7 @@ def find_again(home: Home, period: str, facts_sha256: str) -> bool:
         counts = row_counts(connection).get(period, {})
         if noted is None or noted.facts_sha256 != facts_sha256:
             everything = {mart: counts.get(mart, 0) for mart in mart_names(connection)}
-            noted = Switched(facts_sha256, everything)
+            noted = SwitchedPeriod(facts_sha256, everything)
         try:
             noted.require_counts(path, period, counts)
             noted.require_content(connection, path, period)
@@ -154,7 +154,7 @@ def find_again(home: Home, period: str, facts_sha256: str) -> bool:
 
 def counted_sha256(connection: duckdb.DuckDBPyConnection, home: Home, period: str) -> str:
     """The hash under which the present facts were counted; else their own hash."""
-    noted = switched_periods(home).get(period, Switched("", {}))
+    noted = switched_periods(home).get(period, SwitchedPeriod("", {}))
     found = noted.present_sha256(connection, period)
     return noted.facts_sha256 if found in noted.reshaped_sha256s else found
 
@@ -169,7 +169,7 @@ def periods_in(home: Home) -> dict[str, dict[str, int]]:
 
 def intact_periods(
     connection: duckdb.DuckDBPyConnection, home: Home, but: str
-) -> dict[str, Switched]:
+) -> dict[str, SwitchedPeriod]:
     """The other periods that are whole, before their tables are given another shape."""
     counts = row_counts(connection)
     found = {}
@@ -185,7 +185,7 @@ def intact_periods(
 
 
 def note_shape(
-    connection: duckdb.DuckDBPyConnection, home: Home, intact: Mapping[str, Switched]
+    connection: duckdb.DuckDBPyConnection, home: Home, intact: Mapping[str, SwitchedPeriod]
 ) -> None:
     """Note the present hashes of these periods beside the earlier ones: both are valid.
 

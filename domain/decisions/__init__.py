@@ -38,7 +38,7 @@ from domain.decisions.rows import (
 )
 from domain.decisions.sealed_copies import (
     ClosedDecisionEdited,
-    Difference,
+    RowDifference,
     canonical_files,
     canonical_rows,
     differences,
@@ -58,7 +58,6 @@ __all__ = [
     "Decisions",
     "DecisionsContradict",
     "DecisionsRefused",
-    "Difference",
     "GapTreatment",
     "InvalidDecision",
     "Outage",
@@ -73,6 +72,7 @@ __all__ = [
     "Rate",
     "Rates",
     "Row",
+    "RowDifference",
     "Source",
     "Sources",
     "TableName",

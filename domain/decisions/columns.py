@@ -10,43 +10,43 @@ from collections.abc import Iterable
 
 from domain.decisions import cells
 from domain.decisions.rows import AcceptedGap, Amendment, DatedRow, Outage, Rate, Row
-from domain.decisions.table_form import Column, Objection
+from domain.decisions.table_form import DecisionColumn, Objection
 from domain.errors import BadInput
 
 SIGNED = (
-    Column(
+    DecisionColumn(
         "reason",
         cells.text(),
         "the reason, as text; printed with each use of the row",
         "agreed for 2026",
     ),
-    Column("decided_by", cells.text(), "the person who decided", "Ada Example"),
-    Column("decided_on", cells.day(), "the day of the decision", "2026-09-15"),
+    DecisionColumn("decided_by", cells.text(), "the person who decided", "Ada Example"),
+    DecisionColumn("decided_on", cells.day(), "the day of the decision", "2026-09-15"),
 )
-VALID_FROM = Column(
+VALID_FROM = DecisionColumn(
     "valid_from", cells.instant(), "start (inclusive), UTC; a date means midnight", "2026-10-01"
 )
-VALID_UNTIL = Column(
+VALID_UNTIL = DecisionColumn(
     "valid_until",
     cells.optional(cells.instant()),
     "end (exclusive), UTC; empty: no end",
     "",
 )
-CLUSTER_ID = Column(
+CLUSTER_ID = DecisionColumn(
     "cluster_id",
     cells.identifier(),
     "the UID of the cluster's kube-system namespace (clusterID in Thanos)",
     "6f0b8e7c-2f1d-4a53-9a55-0d8f6c1e2b3a",
 )
-ANY_CLUSTER_ID = Column(
+ANY_CLUSTER_ID = DecisionColumn(
     "cluster_id", cells.optional(cells.identifier(), ""), "the cluster; empty: all clusters", ""
 )
 
 
-def second_name(needed_for: str, *, always: bool) -> Column:
+def second_name(needed_for: str, *, always: bool) -> DecisionColumn:
     cell = cells.text() if always else cells.optional(cells.text(), "")
     meaning = f"a second person who agrees; required {needed_for}"
-    return Column("second_name", cell, meaning, "Grace Example", may_be_absent=not always)
+    return DecisionColumn("second_name", cell, meaning, "Grace Example", may_be_absent=not always)
 
 
 def nothing_to_object(_: Row) -> Iterable[Objection]:

@@ -28,7 +28,7 @@ from domain.decisions.rows import (
     TableName,
 )
 from domain.errors import shown
-from domain.gpu.catalogue import Catalogue, Product, Vendor
+from domain.gpu.catalogue import Catalogue, GpuProduct, Vendor
 from domain.interval import format_instant
 from domain.mig.profile import NotAMigProfile, parse_profile
 from domain.validity import Validity
@@ -161,14 +161,14 @@ def _named(key: Iterable[str]) -> str:
 # The search for overlaps --------------------------------------------------------------------------
 
 
-class Valid(Protocol):
+class HasValidity(Protocol):
     @property
     def line(self) -> int: ...
     @property
     def validity(self) -> Validity: ...
 
 
-R = TypeVar("R", bound=Valid)
+R = TypeVar("R", bound=HasValidity)
 
 
 def overlapping_pairs(
@@ -189,7 +189,7 @@ def overlapping_pairs(
         yield from _pairs_in(sorted(group, key=_begin), decision)
 
 
-def _begin(row: Valid) -> tuple[datetime, int]:
+def _begin(row: HasValidity) -> tuple[datetime, int]:
     return (row.validity.valid_from, row.line)
 
 
@@ -245,7 +245,7 @@ def unpriced_currencies(
 
 def unknown_to_catalogue(rates: Iterable[Rate], catalogue: Catalogue) -> list[InvalidDecision]:
     """Prices for a class, or for a profile of a class, that the product table does not have."""
-    products: dict[str, Product] = {}
+    products: dict[str, GpuProduct] = {}
     for product in catalogue.products.values():
         if product.is_device:
             products.setdefault(product.gpu_class, product)
@@ -253,7 +253,7 @@ def unknown_to_catalogue(rates: Iterable[Rate], catalogue: Catalogue) -> list[In
     return [problem for problem in found if problem is not None]
 
 
-def _unknown_gpu(rate: Rate, products: dict[str, Product]) -> InvalidDecision | None:
+def _unknown_gpu(rate: Rate, products: dict[str, GpuProduct]) -> InvalidDecision | None:
     product = products.get(rate.gpu_class)
     if product is None:
         return _unknown(
@@ -273,7 +273,7 @@ def _unknown_gpu(rate: Rate, products: dict[str, Product]) -> InvalidDecision | 
     )
 
 
-def _names_as_priced(mig_profile: str, product: Product) -> list[str]:
+def _names_as_priced(mig_profile: str, product: GpuProduct) -> list[str]:
     """`whole`, and the names under which this profile or its neighbours are priced."""
     if product.geometry is None:
         is_partition = product.vendor is Vendor.AMD and mig_profile[:1].isalpha()

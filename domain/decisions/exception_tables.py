@@ -24,44 +24,50 @@ from domain.decisions.rows import (
     Source,
     TableName,
 )
-from domain.decisions.table_form import Column, Table
+from domain.decisions.table_form import DecisionColumn, DecisionTable
 
-OUTAGES = Table(
+OUTAGES = DecisionTable(
     TableName.OUTAGES,
     "Times of failed service; usage in them is credited.",
     Outage,
     (
         ANY_CLUSTER_ID,
-        Column("started_at", cells.instant(), "its first instant, UTC", "2026-10-14T12:00:00Z"),
-        Column(
+        DecisionColumn(
+            "started_at", cells.instant(), "its first instant, UTC", "2026-10-14T12:00:00Z"
+        ),
+        DecisionColumn(
             "ended_at",
             cells.optional(cells.instant()),
             "its end (exclusive), UTC; empty while it lasts",
             "2026-10-14T21:00:00Z",
         ),
-        Column("treatment", cells.one_of(OutageTreatment), "credit", "credit"),
+        DecisionColumn("treatment", cells.one_of(OutageTreatment), "credit", "credit"),
         *SIGNED,
     ),
     dated,
 )
 
-ACCEPTED_GAPS = Table(
+ACCEPTED_GAPS = DecisionTable(
     TableName.ACCEPTED_GAPS,
     "Time without complete evidence, and the accepted treatment.",
     AcceptedGap,
     (
         CLUSTER_ID,
-        Column("source", cells.one_of(Source), "the source without evidence", "thanos"),
-        Column("started_at", cells.instant(), "its first instant, UTC", "2026-10-09T14:00:00Z"),
-        Column("ended_at", cells.instant(), "its end (exclusive), UTC", "2026-10-09T16:00:00Z"),
-        Column(
+        DecisionColumn("source", cells.one_of(Source), "the source without evidence", "thanos"),
+        DecisionColumn(
+            "started_at", cells.instant(), "its first instant, UTC", "2026-10-09T14:00:00Z"
+        ),
+        DecisionColumn(
+            "ended_at", cells.instant(), "its end (exclusive), UTC", "2026-10-09T16:00:00Z"
+        ),
+        DecisionColumn(
             "treatment",
             cells.one_of(GapTreatment),
             "bill_lifecycle, bill_samples, bill_nothing or waive",
             "bill_lifecycle",
         ),
         *SIGNED,
-        Column(
+        DecisionColumn(
             "pod_uid",
             cells.optional(cells.identifier(), ""),
             "one pod only; empty: all pods of the cluster",
@@ -73,13 +79,13 @@ ACCEPTED_GAPS = Table(
 )
 
 
-AMENDMENTS = Table(
+AMENDMENTS = DecisionTable(
     TableName.AMENDMENTS,
     "Permission to recount a closed period with a table's present rows instead of the sealed ones.",
     Amendment,
     (
-        Column("billing_period", cells.billing_period(), "the closed month", "2026-09"),
-        Column(
+        DecisionColumn("billing_period", cells.billing_period(), "the closed month", "2026-09"),
+        DecisionColumn(
             "amended_table",
             cells.one_of(TableName),
             "the table to use in its present version",

@@ -27,7 +27,7 @@ from domain.decisions.rows import (
     TableName,
     Tenant,
 )
-from domain.decisions.table_form import Column, Objection, Table
+from domain.decisions.table_form import DecisionColumn, DecisionTable, Objection
 from domain.gpu.catalogue import Vendor
 from domain.gpu.product_tables import MOST_SLOTS
 from domain.tenant import BelongsTo
@@ -60,35 +60,35 @@ def _check_party(row: Party) -> Iterable[Objection]:
         yield Objection("tenant", seen, "name the tenant of a customer, and none of an issuer")
 
 
-CLUSTERS = Table(
+CLUSTERS = DecisionTable(
     TableName.CLUSTERS,
     "The measured clusters, with dates and sources.",
     Cluster,
     (
         CLUSTER_ID,
-        Column("cluster_name", cells.text(), "a name for display", "prod-eu"),
+        DecisionColumn("cluster_name", cells.text(), "a name for display", "prod-eu"),
         VALID_FROM,
         VALID_UNTIL,
-        Column(
+        DecisionColumn(
             "sources",
             cells.one_of(Sources),
             "both, samples (Thanos only) or lifecycle (collector only)",
             "both",
         ),
-        Column(
+        DecisionColumn(
             "sample_interval_seconds",
             cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
             "interval of the samples in the queried store",
             "300",
         ),
-        Column(
+        DecisionColumn(
             "scrape_interval_seconds",
             cells.whole_number(1, LONGEST_INTERVAL_SECONDS),
             "interval of the scrapes in the cluster",
             "30",
         ),
         *SIGNED,
-        Column(
+        DecisionColumn(
             "role",
             cells.optional(cells.one_of(ClusterRole)),
             "hub: where GpuBudgets of two clusters differ, those of this cluster count",
@@ -99,13 +99,15 @@ CLUSTERS = Table(
     _check_cluster,
 )
 
-TENANTS = Table(
+TENANTS = DecisionTable(
     TableName.TENANTS,
     "Exceptions to: each namespace is a tenant except `openshift-*`, `kube-*` and a few others.",
     Tenant,
     (
-        Column("namespace", cells.namespace(), "the namespace, in all clusters", "shared-tools"),
-        Column("belongs_to", cells.one_of(BelongsTo), "tenant or provider", "provider"),
+        DecisionColumn(
+            "namespace", cells.namespace(), "the namespace, in all clusters", "shared-tools"
+        ),
+        DecisionColumn("belongs_to", cells.one_of(BelongsTo), "tenant or provider", "provider"),
         VALID_FROM,
         VALID_UNTIL,
         *SIGNED,
@@ -114,32 +116,32 @@ TENANTS = Table(
 )
 
 
-PARTIES = Table(
+PARTIES = DecisionTable(
     TableName.PARTIES,
     "The issuer of the invoices (one), and the customers of tenants.",
     Party,
     (
-        Column("role", cells.one_of(PartyRole), "issuer or customer", "customer"),
-        Column(
+        DecisionColumn("role", cells.one_of(PartyRole), "issuer or customer", "customer"),
+        DecisionColumn(
             "tenant",
             cells.optional(cells.namespace(), ""),
             "a customer's tenant; empty for the issuer",
             "team-a",
         ),
-        Column("name", cells.printed_text(), "the legal name", "Example Research Ltd"),
-        Column(
+        DecisionColumn("name", cells.printed_text(), "the legal name", "Example Research Ltd"),
+        DecisionColumn(
             "address",
             cells.optional(cells.printed_text(), ""),
             "on one line, its lines separated by ;",
             "1 Example Street; 12345 Exampletown; DE",
         ),
-        Column(
+        DecisionColumn(
             "tax_id",
             cells.optional(cells.printed_text(), ""),
             "the VAT number or equivalent",
             "DE123456789",
         ),
-        Column(
+        DecisionColumn(
             "email",
             cells.optional(cells.printed_text(), ""),
             "the contact for questions",
@@ -148,14 +150,14 @@ PARTIES = Table(
         VALID_FROM,
         VALID_UNTIL,
         *SIGNED,
-        Column(
+        DecisionColumn(
             "tax_id_label",
             cells.optional(cells.printed_text(), ""),
             "the label of the tax ID; default: `Tax ID`",
             "VAT ID",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "tax_percent",
             cells.optional(cells.percent(), ""),
             "tax in percent of the net amount; the customer's, else the issuer's; "
@@ -163,14 +165,14 @@ PARTIES = Table(
             "19",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "tax_note",
             cells.optional(cells.printed_text(), ""),
             "a sentence about tax, such as a reverse charge; the customer's, else the issuer's",
             "",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "payment_days",
             cells.optional(cells.whole_number(0, MOST_PAYMENT_DAYS)),
             "days from the issue to the due date; the customer's, else the issuer's; "
@@ -178,14 +180,14 @@ PARTIES = Table(
             "30",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "payment_terms",
             cells.optional(cells.printed_text(), ""),
             "a sentence about payment; the customer's, else the issuer's",
             "30 days net",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "bank_details",
             cells.optional(cells.printed_text(), ""),
             "bank account, its lines separated by ;; the customer's (an account of the issuer for "
@@ -193,7 +195,7 @@ PARTIES = Table(
             "Example Bank; IBAN IE29 AIBK 9311 5212 3456 78; BIC AIBKIE2D",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "purchase_order",
             cells.optional(cells.printed_text(), ""),
             "a customer's number for the order, printed on its invoices",
@@ -204,28 +206,32 @@ PARTIES = Table(
     _check_party,
 )
 
-PRODUCTS = Table(
+PRODUCTS = DecisionTable(
     TableName.PRODUCTS,
     "GPUs that the shipped product table does not have yet; one row per product string.",
     Product,
     (
-        Column(
+        DecisionColumn(
             "product",
             cells.product(),
             "the value of the node label nvidia.com/gpu.product",
             "NVIDIA-X200",
         ),
-        Column("vendor", cells.one_of(Vendor), f"one of: {', '.join(Vendor)}", "nvidia"),
-        Column("gpu_class", cells.product(), "the class for prices", "X200"),
-        Column(
+        DecisionColumn("vendor", cells.one_of(Vendor), f"one of: {', '.join(Vendor)}", "nvidia"),
+        DecisionColumn("gpu_class", cells.product(), "the class for prices", "X200"),
+        DecisionColumn(
             "memory_mib",
             cells.optional(cells.whole_number(1, LARGEST_MEMORY_MIB)),
             "memory of a card",
             "196608",
         ),
-        Column("compute_slots", cells.whole_number(1, MOST_SLOTS), "compute slots of a card", "7"),
-        Column("memory_slots", cells.whole_number(1, MOST_SLOTS), "memory slots of a card", "8"),
-        Column(
+        DecisionColumn(
+            "compute_slots", cells.whole_number(1, MOST_SLOTS), "compute slots of a card", "7"
+        ),
+        DecisionColumn(
+            "memory_slots", cells.whole_number(1, MOST_SLOTS), "memory slots of a card", "8"
+        ),
+        DecisionColumn(
             "mig_geometry",
             cells.optional(cells.text(), ""),
             "its geometry in the table of MIG profiles; empty: no MIG",

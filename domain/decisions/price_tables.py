@@ -24,7 +24,7 @@ from domain.decisions.columns import (
 )
 from domain.decisions.policies import DEFAULT_POLICIES, DEFAULT_VERSION, VALUE_FORMS
 from domain.decisions.rows import Budget, Policy, PolicyName, Rate, TableName
-from domain.decisions.table_form import Column, Objection, Table
+from domain.decisions.table_form import DecisionColumn, DecisionTable, Objection
 
 LARGEST_RATE_UNITS = 1_000_000_000
 """A billion an hour, in any currency; seconds × weight × it still fit into 38 digits."""
@@ -57,26 +57,26 @@ def _check_policy(row: Policy) -> Iterable[Objection]:
         yield Objection("version", seen, "give the version a name of your own, such as 2026-1")
 
 
-RATES = Table(
+RATES = DecisionTable(
     TableName.RATES,
     "Prices. The most specific row (cluster, profile) applies; an ambiguity is an error.",
     Rate,
     (
         ANY_CLUSTER_ID,
-        Column(
+        DecisionColumn(
             "gpu_class",
             cells.product(),
             "the GPU class of the product table",
             "A100-40GB",
         ),
-        Column(
+        DecisionColumn(
             "mig_profile",
             cells.profile(),
             "`whole`: a card, and its slices by weight; a profile: one instance of it",
             "whole",
         ),
-        Column("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
-        Column(
+        DecisionColumn("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
+        DecisionColumn(
             "rate_per_hour",
             cells.amount_nanos(LARGEST_RATE_UNITS),
             "the price of one device for one hour, at most nine decimals",
@@ -91,20 +91,20 @@ RATES = Table(
     _check_rate,
 )
 
-BUDGETS = Table(
+BUDGETS = DecisionTable(
     TableName.BUDGETS,
     "Budgets of tenants. A row for one month replaces the row for every month.",
     Budget,
     (
-        Column("tenant", cells.namespace(), "the tenant (its namespace)", "team-a"),
-        Column(
+        DecisionColumn("tenant", cells.namespace(), "the tenant (its namespace)", "team-a"),
+        DecisionColumn(
             "billing_period",
             cells.optional(cells.billing_period()),
             "the month, such as 2026-10; empty: every month",
             "2026-10",
         ),
-        Column("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
-        Column(
+        DecisionColumn("currency", cells.currency(), "three letters of ISO 4217", "EUR"),
+        DecisionColumn(
             "amount",
             cells.amount_nanos(LARGEST_BUDGET_UNITS),
             "the budget of one month",
@@ -112,28 +112,28 @@ BUDGETS = Table(
             field="amount_nanos",
         ),
         *SIGNED,
-        Column(
+        DecisionColumn(
             "workload",
             cells.optional(cells.pair("/", "Deployment/chat"), ("", "")),
             "kind and name of a workload, to limit its cost only; empty: the whole tenant",
             "",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "label",
             cells.optional(cells.pair("=", "team=vision"), ("", "")),
             "a recorded pod label, to limit the cost of these pods only",
             "",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "actual_steps",
             cells.optional(STEPS, DEFAULT_ACTUAL_STEPS),
             "percentages of the amount at which the cost is reported; empty is 50 75 90 100",
             "50 75 90 100",
             may_be_absent=True,
         ),
-        Column(
+        DecisionColumn(
             "forecast_steps",
             cells.optional(STEPS, DEFAULT_FORECAST_STEPS),
             "percentages at which the forecast is reported, or none; empty is 100",
@@ -179,19 +179,21 @@ def _with_default(name: PolicyName) -> str:
     return f"{name.value} ({default})"
 
 
-POLICIES = Table(
+POLICIES = DecisionTable(
     TableName.POLICIES,
     "Rules that are printed on each invoice. A policy without a row has a default.",
     Policy,
     (
-        Column(
+        DecisionColumn(
             "policy",
             cells.one_of(PolicyName),
             "one of (default in brackets): " + ", ".join(map(_with_default, PolicyName)),
             "mig_weight",
         ),
-        Column("version", cells.text(), "a name for this value, not used for any other", "2026-1"),
-        Column(
+        DecisionColumn(
+            "version", cells.text(), "a name for this value, not used for any other", "2026-1"
+        ),
+        DecisionColumn(
             "value",
             cells.text(),
             "running, held; max, compute, memory, table; a share such as 0.005; days; a currency",

@@ -36,7 +36,7 @@ from domain.decisions.problems import (
 from domain.decisions.rates import Rates, unsigned_price_changes
 from domain.decisions.rows import Row, TableName
 from domain.decisions.sealed_copies import in_canonical_order
-from domain.decisions.table_form import Table
+from domain.decisions.table_form import DecisionTable
 from domain.decisions.tables import TABLE_BY_FILE, TABLE_BY_NAME, TABLES
 from domain.errors import BadInput, shown
 
@@ -113,7 +113,7 @@ def _unknown_table(file: str) -> InvalidDecision:
 # One table ----------------------------------------------------------------------------------------
 
 
-def read_table(table: Table, body: str | bytes) -> tuple[list[Row], list[BadInput]]:
+def read_table(table: DecisionTable, body: str | bytes) -> tuple[list[Row], list[BadInput]]:
     """The valid rows, and the problems of the others."""
     text = read_text_table(table.file, body)
     problems: list[BadInput] = list(text.problems)
@@ -133,7 +133,7 @@ def read_table(table: Table, body: str | bytes) -> tuple[list[Row], list[BadInpu
 
 
 def _read_row(
-    table: Table, header: TextRow, text_row: TextRow
+    table: DecisionTable, header: TextRow, text_row: TextRow
 ) -> tuple[Row | None, list[BadInput]]:
     if len(text_row.cells) != len(header.cells):
         return None, [_wrong_length(table, header, text_row)]
@@ -156,7 +156,7 @@ def _read_row(
     return (None if problems else row), problems
 
 
-def _wrong_columns(table: Table, header: TextRow) -> InvalidDecision | None:
+def _wrong_columns(table: DecisionTable, header: TextRow) -> InvalidDecision | None:
     known = [column.name for column in table.columns]
     needed = [column.name for column in table.columns if not column.may_be_absent]
     counts = Counter(header.cells)
@@ -183,7 +183,7 @@ def _unknown(name: str, known: list[str]) -> str:
     return f"{shown(name)} (is it {near[0]}?)" if near else shown(name)
 
 
-def _no_header(table: Table) -> InvalidDecision:
+def _no_header(table: DecisionTable) -> InvalidDecision:
     return InvalidDecision(
         where=table.file,
         seen="no header: the file is empty or has only comments",
@@ -192,7 +192,7 @@ def _no_header(table: Table) -> InvalidDecision:
     )
 
 
-def _wrong_length(table: Table, header: TextRow, row: TextRow) -> InvalidDecision:
+def _wrong_length(table: DecisionTable, header: TextRow, row: TextRow) -> InvalidDecision:
     return InvalidDecision(
         where=f"{table.file} line {row.line}",
         seen=f"{len(row.cells)} cells; the header has {len(header.cells)}",
@@ -206,7 +206,7 @@ def _wrong_cell(where: str, seen: str, remedy: str) -> InvalidDecision:
     return InvalidDecision(where=where, seen=seen, why=why, remedy=remedy)
 
 
-def _where(table: Table, line: int, column: str) -> str:
+def _where(table: DecisionTable, line: int, column: str) -> str:
     return f"{table.file} line {line}, column {column}"
 
 

@@ -28,7 +28,7 @@ from domain.decisions.rows import (
     Row,
     TableName,
 )
-from domain.decisions.table_form import Table
+from domain.decisions.table_form import DecisionTable
 from domain.decisions.tables import TABLES
 from domain.errors import BadInput
 from domain.interval import Interval
@@ -63,7 +63,7 @@ def canonical_files(rows_of: RowsOf) -> dict[str, str]:
     return files
 
 
-def in_canonical_order(table: Table, rows: Iterable[Any]) -> tuple[Any, ...]:
+def in_canonical_order(table: DecisionTable, rows: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(sorted(rows, key=table.cells_of))
 
 
@@ -106,13 +106,13 @@ def _open_beyond(row: Any, end: str, ended_at: Any, window: Interval) -> Row:
     return copy
 
 
-def _sorted_cells(table: Table, rows: Iterable[Row]) -> list[list[tuple[str, str]]]:
+def _sorted_cells(table: DecisionTable, rows: Iterable[Row]) -> list[list[tuple[str, str]]]:
     names = [column.name for column in table.columns]
     return [list(zip(names, cells, strict=True)) for cells in sorted(map(table.cells_of, rows))]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Difference:
+class RowDifference:
     """A row that only one of two copies has."""
 
     table: str
@@ -120,14 +120,14 @@ class Difference:
     cells: str
 
 
-def differences(sealed: RowsOf, present: RowsOf) -> list[Difference]:
+def differences(sealed: RowsOf, present: RowsOf) -> list[RowDifference]:
     """The changes since a copy was sealed, as rows that are gone and rows that are new."""
     found = []
     for table in TABLES:
         before = {",".join(table.cells_of(row)) for row in sealed(table.name)}
         now = {",".join(table.cells_of(row)) for row in present(table.name)}
-        found += [Difference(table.name.value, "gone", cells) for cells in before - now]
-        found += [Difference(table.name.value, "new", cells) for cells in now - before]
+        found += [RowDifference(table.name.value, "gone", cells) for cells in before - now]
+        found += [RowDifference(table.name.value, "new", cells) for cells in now - before]
     return sorted(found)
 
 
@@ -140,7 +140,9 @@ class ClosedDecisionEdited(BadInput):
 
     code = "DEC-004"
 
-    def __init__(self, period: BillingPeriod, gone: Difference, new: Iterable[Difference]) -> None:
+    def __init__(
+        self, period: BillingPeriod, gone: RowDifference, new: Iterable[RowDifference]
+    ) -> None:
         now = [f"`{row.cells}`" for row in new]
         super().__init__(
             where=f"decisions/{gone.table}.csv, closed period {period}",

@@ -15,7 +15,7 @@ from domain.decisions.rows import Row, TableName
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DecisionColumn:
     """One column: its cells, its meaning, and an example."""
 
     name: str
@@ -40,13 +40,13 @@ class Objection:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DecisionTable:
     """One file of decisions/."""
 
     name: TableName
     about: str
     row_class: type[Row]
-    columns: tuple[Column, ...]
+    columns: tuple[DecisionColumn, ...]
     check: Callable[[Any], Iterable[Objection]]
 
     @property

@@ -9,9 +9,9 @@ from __future__ import annotations
 from domain.decisions.exception_tables import ACCEPTED_GAPS, AMENDMENTS, OUTAGES
 from domain.decisions.fleet_tables import CLUSTERS, PARTIES, PRODUCTS, TENANTS
 from domain.decisions.price_tables import BUDGETS, POLICIES, RATES
-from domain.decisions.table_form import Table
+from domain.decisions.table_form import DecisionTable
 
-TABLES: tuple[Table, ...] = (
+TABLES: tuple[DecisionTable, ...] = (
     CLUSTERS,
     TENANTS,
     RATES,

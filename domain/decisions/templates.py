@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from io import StringIO
 
-from domain.decisions.table_form import Table
+from domain.decisions.table_form import DecisionTable
 from domain.decisions.tables import TABLES
 
 
@@ -18,7 +18,7 @@ def template_files() -> dict[str, str]:
     return {table.file: _template(table) for table in TABLES}
 
 
-def _template(table: Table) -> str:
+def _template(table: DecisionTable) -> str:
     comments = [f"# {table.about}", "#"]
     comments += [f"# {column.name}: {column.meaning}" for column in table.columns]
     comments += ["#", "# An example; take away the first # and change it:"]

@@ -14,8 +14,8 @@ import re
 from fractions import Fraction
 
 from domain.errors import shown
-from domain.gpu.catalogue import Catalogue, Product, Vendor
-from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, part_of_card, whole_card
+from domain.gpu.catalogue import Catalogue, GpuProduct, Vendor
+from domain.gpu.kinds import Classified, DeviceForm, Reason, Unclassified, part_of_card, whole_card
 from domain.gpu.labels import NodeLabels, mangled_label
 from domain.gpu.names import ResourceName
 from domain.mig.geometry import Share
@@ -42,7 +42,7 @@ def classify_amd(name: ResourceName, labels: NodeLabels, catalogue: Catalogue) -
     return _unnamed_partition(product, labels)
 
 
-def amd_product(labels: NodeLabels, catalogue: Catalogue) -> Product | Unclassified:
+def amd_product(labels: NodeLabels, catalogue: Catalogue) -> GpuProduct | Unclassified:
     """The card: by its product name, else by its PCI device id; plain labels before beta ones."""
     values = labels.values(f"{GPU}.product-name") or _beta_values(labels, "product-name")
     found = {product for value in values if (product := _product_named(value, catalogue))}
@@ -66,7 +66,7 @@ def amd_product(labels: NodeLabels, catalogue: Catalogue) -> Product | Unclassif
     return min(found, key=lambda product: product.product)
 
 
-def _product_named(value: str, catalogue: Catalogue) -> Product | None:
+def _product_named(value: str, catalogue: Catalogue) -> GpuProduct | None:
     """A product by its label's value, or by a value that came mangled in a label's name."""
     if (product := catalogue.product(value)) is not None and product.vendor == Vendor.AMD:
         return product
@@ -81,7 +81,7 @@ def _beta_values(labels: NodeLabels, what: str) -> tuple[str, ...]:
     return tuple(rest for rest, _ in labels.mangled_names(f"beta.{GPU}.{what}.") if rest)
 
 
-def _unnamed_partition(product: Product, labels: NodeLabels) -> Classified:
+def _unnamed_partition(product: GpuProduct, labels: NodeLabels) -> Classified:
     """`amd.com/gpu`: a card or a part of one, by the partition label or the compute units."""
     partitions = sorted({v.lower() for name in PARTITION_LABELS for v in labels.values(name)})
     if len(partitions) > 1:
@@ -93,10 +93,10 @@ def _unnamed_partition(product: Product, labels: NodeLabels) -> Classified:
         evidence = f"the node label {PARTITION_LABELS[0]}={partitions[0]}"
         return amd_partition(product, partitions[0], evidence)
     if product.compute_slots == 1:
-        return whole_card(product, Kind.WHOLE, f"{product.product} cannot be partitioned")
+        return whole_card(product, DeviceForm.WHOLE, f"{product.product} cannot be partitioned")
     units = labels.values(f"{GPU}.cu-count") or _beta_values(labels, "cu-count")
     if len(units) == 1 and units[0] == str(product.multiprocessors):
-        return whole_card(product, Kind.WHOLE, f"a device has all {units[0]} compute units")
+        return whole_card(product, DeviceForm.WHOLE, f"a device has all {units[0]} compute units")
     return Unclassified(
         Reason.CONTRADICTION if units else Reason.AMBIGUOUS,
         f"{product.product} can be partitioned, and the node has neither a label "
@@ -104,7 +104,7 @@ def _unnamed_partition(product: Product, labels: NodeLabels) -> Classified:
     )
 
 
-def amd_partition(product: Product, text: str, evidence: str) -> Classified:
+def amd_partition(product: GpuProduct, text: str, evidence: str) -> Classified:
     """One of the parts into which a partition style cuts a card."""
     match = _PARTITION.fullmatch(text)
     parts = _PARTS.get(match[1], product.compute_slots) if match else 0
@@ -113,6 +113,6 @@ def amd_partition(product: Product, text: str, evidence: str) -> Classified:
             Reason.UNKNOWN_PROFILE, f"{product.product} has no partition {shown(text)}"
         )
     if parts == 1:
-        return whole_card(product, Kind.WHOLE, evidence)
+        return whole_card(product, DeviceForm.WHOLE, evidence)
     each = Fraction(1, parts)
-    return part_of_card(product, Kind.PARTITION, text, Share(each, each), evidence)
+    return part_of_card(product, DeviceForm.PARTITION, text, Share(each, each), evidence)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from domain.gpu.catalogue import Catalogue, Product, Vendor
+from domain.gpu.catalogue import Catalogue, GpuProduct, Vendor
 from domain.gpu.classify import classify
-from domain.gpu.kinds import DeviceKind, Kind, Reason, Unclassified
+from domain.gpu.kinds import DeviceForm, DeviceKind, Reason, Unclassified
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import may_be_a_device
 from domain.gpu.nvidia import GPU, parse_product_label
@@ -71,15 +71,15 @@ class NodeCards:
 class _Devices:
     """The devices of one product, sorted by how many of them one card can have."""
 
-    product: Product
+    product: GpuProduct
     whole: int = 0
     parts: dict[int, int] = field(default_factory=dict)  # parts of a card -> number of such parts
     instances: dict[MigProfile, int] = field(default_factory=dict)
 
     def add(self, kind: DeviceKind, count: int) -> None:
-        if kind.kind in (Kind.WHOLE, Kind.PASSTHROUGH):
+        if kind.kind in (DeviceForm.WHOLE, DeviceForm.PASSTHROUGH):
             self.whole += count
-        elif kind.kind in (Kind.REPLICA, Kind.PARTITION):
+        elif kind.kind in (DeviceForm.REPLICA, DeviceForm.PARTITION):
             per_card = int(1 / kind.compute_share)
             self.parts[per_card] = self.parts.get(per_card, 0) + count
         else:
@@ -128,7 +128,7 @@ def _devices(
     return devices, tuple(unclassified)
 
 
-def _labelled_cards(labels: NodeLabels, catalogue: Catalogue) -> tuple[Product, int] | None:
+def _labelled_cards(labels: NodeLabels, catalogue: Catalogue) -> tuple[GpuProduct, int] | None:
     """NVIDIA's `gpu.count`, where it counts cards: not under the single strategy (slices)."""
     value, count = labels.value(f"{GPU}.product"), labels.count(f"{GPU}.count")
     if value is None or count is None:
@@ -140,7 +140,7 @@ def _labelled_cards(labels: NodeLabels, catalogue: Catalogue) -> tuple[Product, 
     return product, count
 
 
-def _card_count(devices: _Devices, labelled: tuple[Product, int] | None) -> CardCount:
+def _card_count(devices: _Devices, labelled: tuple[GpuProduct, int] | None) -> CardCount:
     """The cards of one product: as labelled, unless the capacity proves that there are more."""
     product = devices.product
     least, most = devices.plain_cards, devices.plain_cards

@@ -62,7 +62,7 @@ class Vendor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class GpuProduct:
     """One GPU product, under the name by which a node calls it."""
 
     product: str  # a label's value, or with a `/` the resource name of a passthrough card
@@ -88,15 +88,15 @@ class Product:
 class Catalogue:
     """Products by name and geometries by name."""
 
-    products: Mapping[str, Product]
+    products: Mapping[str, GpuProduct]
     geometries: Mapping[str, Geometry]
 
-    def product(self, name: str) -> Product | None:
+    def product(self, name: str) -> GpuProduct | None:
         """The product that a node's label names; spaces are dashes there."""
         found = self.products.get(name.replace(" ", "-"))
         return found if found is not None and not found.is_resource else None
 
-    def product_by_resource(self, resource: str) -> Product | None:
+    def product_by_resource(self, resource: str) -> GpuProduct | None:
         """A passthrough card (or a resource known to be no device) by its resource's name."""
         if "/" in resource:
             return self.products.get(resource)
@@ -104,14 +104,14 @@ class Catalogue:
         facts = {(p.vendor, p.gpu_class, p.compute_slots, p.memory_slots) for p in candidates}
         return candidates[0] if len(facts) == 1 else None
 
-    def products_by_pci(self, vendor: Vendor, device_id: str) -> tuple[Product, ...]:
+    def products_by_pci(self, vendor: Vendor, device_id: str) -> tuple[GpuProduct, ...]:
         """The products with a PCI device id such as `20B0`."""
         return self._by_pci.get((vendor, device_id.upper()), ())
 
-    def of_vendor(self, vendor: Vendor) -> tuple[Product, ...]:
+    def of_vendor(self, vendor: Vendor) -> tuple[GpuProduct, ...]:
         return tuple(p for p in self.products.values() if p.vendor == vendor and not p.is_resource)
 
-    def choose(self, text: str) -> Product:
+    def choose(self, text: str) -> GpuProduct:
         """The product of a name in any case, a class or a geometry."""
         wanted = text.strip().replace(" ", "-").lower()
         devices = [product for product in self.products.values() if product.is_device]
@@ -130,18 +130,18 @@ class Catalogue:
         same_class = (p for p in self.products.values() if p.gpu_class == product.gpu_class)
         return frozenset[str]().union(*(p.pci_device_ids for p in same_class))
 
-    def geometry_of(self, product: Product) -> Geometry:
+    def geometry_of(self, product: GpuProduct) -> Geometry:
         """The geometry of a product; raises NoMigGeometry without one."""
         if product.geometry is None:
             raise NoMigGeometry(product.product, self._some_mig_classes)
         return product.geometry
 
     @cached_property
-    def _resources_by_mangled_name(self) -> Mapping[str, tuple[Product, ...]]:
+    def _resources_by_mangled_name(self) -> Mapping[str, tuple[GpuProduct, ...]]:
         return _grouped((mangled(p.product), p) for p in self.products.values() if p.is_resource)
 
     @cached_property
-    def _by_pci(self) -> Mapping[tuple[Vendor, str], tuple[Product, ...]]:
+    def _by_pci(self) -> Mapping[tuple[Vendor, str], tuple[GpuProduct, ...]]:
         return _grouped(
             ((product.vendor, device_id), product)
             for product in self.products.values()
@@ -155,20 +155,20 @@ class Catalogue:
         return ", ".join(classes)
 
 
-def _product_name(product: Product) -> str:
+def _product_name(product: GpuProduct) -> str:
     return product.product
 
 
-def _class_name(product: Product) -> str:
+def _class_name(product: GpuProduct) -> str:
     return product.gpu_class
 
 
-def _geometry_name(product: Product) -> str:
+def _geometry_name(product: GpuProduct) -> str:
     return product.geometry.name if product.geometry is not None else ""
 
 
-def _grouped(pairs: Iterable[tuple[Key, Product]]) -> Mapping[Key, tuple[Product, ...]]:
-    groups: dict[Key, tuple[Product, ...]] = {}
+def _grouped(pairs: Iterable[tuple[Key, GpuProduct]]) -> Mapping[Key, tuple[GpuProduct, ...]]:
+    groups: dict[Key, tuple[GpuProduct, ...]] = {}
     for key, product in pairs:
         groups[key] = (*groups.get(key, ()), product)
     return groups

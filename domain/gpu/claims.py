@@ -19,12 +19,12 @@ from fractions import Fraction
 
 from domain.errors import shown
 from domain.gpu.amd import amd_partition, amd_product, classify_amd
-from domain.gpu.catalogue import Catalogue, Product, Vendor
+from domain.gpu.catalogue import Catalogue, GpuProduct, Vendor
 from domain.gpu.intel import intel_product
 from domain.gpu.kinds import (
     Classified,
+    DeviceForm,
     DeviceKind,
-    Kind,
     Reason,
     Unclassified,
     part_of_card,
@@ -113,13 +113,13 @@ def _share(device: DeviceKind, part: str) -> Classified:
             Reason.UNKNOWN_RESOURCE,
             "a share of a device whose memory no ResourceSlice states, or states as less",
         )
-    if device.kind is not Kind.WHOLE:
+    if device.kind is not DeviceForm.WHOLE:
         return Unclassified(
             Reason.UNKNOWN_RESOURCE, f"a share of a {device.kind.value} device, not of a card"
         )
     return replace(
         device,
-        kind=Kind.SHARE,
+        kind=DeviceForm.SHARE,
         compute_share=share,
         memory_share=share,
         evidence=f"{part} of {device.evidence}",
@@ -142,13 +142,13 @@ def _nvidia(
         return Unclassified(Reason.UNKNOWN_RESOURCE, f"a device of the type {shown(device_type)}")
     if "type" not in attributes and not _CARD.fullmatch(device):
         return _unknown_device(device)
-    kind = Kind.PASSTHROUGH if device_type == "vfio" else Kind.WHOLE
+    kind = DeviceForm.PASSTHROUGH if device_type == "vfio" else DeviceForm.WHOLE
     return whole_card(product, kind, evidence)
 
 
 def _nvidia_product(
     attributes: Mapping[str, str], labels: NodeLabels, catalogue: Catalogue
-) -> Product | Unclassified:
+) -> GpuProduct | Unclassified:
     stated = attributes.get("productName", "")
     names = (stated,) if stated else labels.values(f"{GPU}.product")
     if not names:
@@ -163,7 +163,7 @@ def _nvidia_product(
 
 
 def _mig_device(
-    product: Product, text: str, profile_id: int, attributes: Mapping[str, str], evidence: str
+    product: GpuProduct, text: str, profile_id: int, attributes: Mapping[str, str], evidence: str
 ) -> Classified:
     """A MIG instance by its profile ID, which separates `+me` from `-me`; its name must agree."""
     profiles = product.geometry.profiles if product.geometry is not None else ()
@@ -186,7 +186,7 @@ def _without_marks(profile: str) -> str:
     return profile.replace(".", "").replace("+", "-").replace(",", "-").lower()
 
 
-def _by_name(product: Product, text: str) -> InstanceProfile | None:
+def _by_name(product: GpuProduct, text: str) -> InstanceProfile | None:
     try:
         profile = parse_resource_profile(text)
     except NotAMigProfile:
@@ -195,7 +195,7 @@ def _by_name(product: Product, text: str) -> InstanceProfile | None:
 
 
 def _instance(
-    product: Product, found: InstanceProfile | None, text: str, evidence: str
+    product: GpuProduct, found: InstanceProfile | None, text: str, evidence: str
 ) -> Classified:
     share = (
         product.geometry.share(found.profile)
@@ -206,7 +206,7 @@ def _instance(
         return Unclassified(
             Reason.UNKNOWN_PROFILE, f"{product.product} has no MIG profile {shown(text)}"
         )
-    return part_of_card(product, Kind.MIG, str(found.profile), share, evidence)
+    return part_of_card(product, DeviceForm.MIG, str(found.profile), share, evidence)
 
 
 def _amd(
@@ -236,7 +236,7 @@ def _intel(
     product = by_id[0] if by_id else intel_product(labels, catalogue)
     if isinstance(product, Unclassified):
         return product
-    return whole_card(product, Kind.WHOLE, f"the claimed device {device}")
+    return whole_card(product, DeviceForm.WHOLE, f"the claimed device {device}")
 
 
 def _unknown_device(device: str) -> Unclassified:

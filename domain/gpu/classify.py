@@ -13,7 +13,7 @@ from domain.gpu.amd import classify_amd
 from domain.gpu.catalogue import Catalogue, Vendor
 from domain.gpu.claims import CLAIM_DRIVERS, classify_claim
 from domain.gpu.intel import classify_habana, classify_intel
-from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, whole_card
+from domain.gpu.kinds import Classified, DeviceForm, Reason, Unclassified, whole_card
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import LONGEST_RESOURCE, parse_resource
 from domain.gpu.nvidia import classify_nvidia
@@ -40,7 +40,9 @@ def classify(
     if known is not None and not known.is_device:
         return Unclassified(Reason.NOT_A_DEVICE, f"{known.product} is no part of a card")
     if known is not None:
-        return whole_card(known, Kind.PASSTHROUGH, f"the passthrough resource {known.product}")
+        return whole_card(
+            known, DeviceForm.PASSTHROUGH, f"the passthrough resource {known.product}"
+        )
     driver, _, device = name.text.partition("/")
     labels = NodeLabels.of(node_labels)
     if driver in CLAIM_DRIVERS and name.local not in ("i915", "xe"):

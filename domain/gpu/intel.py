@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 
 from domain.errors import shown
-from domain.gpu.catalogue import Catalogue, Product, Vendor
-from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, whole_card
+from domain.gpu.catalogue import Catalogue, GpuProduct, Vendor
+from domain.gpu.kinds import Classified, DeviceForm, Reason, Unclassified, whole_card
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import ResourceName
 
@@ -37,14 +37,14 @@ def classify_intel(
     cards = labels.count(COUNT_LABEL)
     evidence = f"the node's labels name {product.product}"
     if capacity is None or not cards or capacity == cards:
-        return whole_card(product, Kind.WHOLE, evidence)
+        return whole_card(product, DeviceForm.WHOLE, evidence)
     if capacity % cards:
         return Unclassified(
             Reason.CONTRADICTION,
             f"the node offers {capacity} of {name.text}, no multiple of its {cards} cards",
         )
     evidence = f"{evidence}; it offers {capacity} of its {cards} cards"
-    return whole_card(product, Kind.REPLICA, evidence, capacity // cards)
+    return whole_card(product, DeviceForm.REPLICA, evidence, capacity // cards)
 
 
 def classify_habana(name: ResourceName, labels: NodeLabels, catalogue: Catalogue) -> Classified:
@@ -55,10 +55,10 @@ def classify_habana(name: ResourceName, labels: NodeLabels, catalogue: Catalogue
     product = _by_pci(ids, Vendor.HABANA, catalogue)
     if isinstance(product, Unclassified):
         return product
-    return whole_card(product, Kind.WHOLE, f"the node has the PCI device 1da3:{ids[0]}")
+    return whole_card(product, DeviceForm.WHOLE, f"the node has the PCI device 1da3:{ids[0]}")
 
 
-def intel_product(labels: NodeLabels, catalogue: Catalogue) -> Product | Unclassified:
+def intel_product(labels: NodeLabels, catalogue: Catalogue) -> GpuProduct | Unclassified:
     """The card: by its product label, else by its PCI device id."""
     values = labels.values(PRODUCT_LABEL)
     if not values:
@@ -76,7 +76,7 @@ def intel_product(labels: NodeLabels, catalogue: Catalogue) -> Product | Unclass
     return product
 
 
-def _by_pci(ids: list[str], vendor: Vendor, catalogue: Catalogue) -> Product | Unclassified:
+def _by_pci(ids: list[str], vendor: Vendor, catalogue: Catalogue) -> GpuProduct | Unclassified:
     if not ids:
         return Unclassified(Reason.NO_PRODUCT, "the node's labels do not say which card it has")
     found = {p.gpu_class: p for text in ids for p in catalogue.products_by_pci(vendor, text)}

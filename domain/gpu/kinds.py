@@ -11,14 +11,14 @@ from enum import StrEnum
 from fractions import Fraction
 
 from domain.errors import CheckFailed, shown
-from domain.gpu.catalogue import Product, Vendor
+from domain.gpu.catalogue import GpuProduct, Vendor
 from domain.mig.geometry import WHOLE, Share
 
 WHOLE_CARD = "whole"
 """The profile of everything that is priced as a card or as a plain part of one."""
 
 
-class Kind(StrEnum):
+class DeviceForm(StrEnum):
     """How a device relates to its physical card."""
 
     WHOLE = "whole"  # the card itself
@@ -48,7 +48,7 @@ class DeviceKind:
     """One device of a resource: its card, and its part of the card."""
 
     vendor: Vendor
-    kind: Kind
+    kind: DeviceForm
     product: str
     gpu_class: str
     mig_profile: str  # "whole", a MIG profile such as 1g.5gb, or a partition such as cpx_nps4
@@ -65,7 +65,7 @@ class DeviceKind:
     @property
     def unit_share(self) -> Fraction:
         """The part of the named profile, for prices by profile: 1, or 1/n for a replica."""
-        return self.memory_share if self.kind is Kind.SHARE else Fraction(1, self.replicas)
+        return self.memory_share if self.kind is DeviceForm.SHARE else Fraction(1, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +94,20 @@ class NotClassified(CheckFailed):
         )
 
 
-def whole_card(product: Product, kind: Kind, evidence: str, replicas: int = 1) -> DeviceKind:
+def whole_card(
+    product: GpuProduct, kind: DeviceForm, evidence: str, replicas: int = 1
+) -> DeviceKind:
     """A card, or one of n replicas of it."""
     return part_of_card(product, kind, WHOLE_CARD, WHOLE, evidence, replicas)
 
 
 def part_of_card(
-    product: Product, kind: Kind, profile: str, share: Share, evidence: str, replicas: int = 1
+    product: GpuProduct,
+    kind: DeviceForm,
+    profile: str,
+    share: Share,
+    evidence: str,
+    replicas: int = 1,
 ) -> DeviceKind:
     """A named part of a card, or one of n replicas of that part."""
     each = share.times(Fraction(1, replicas))

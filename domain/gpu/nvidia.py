@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from domain.errors import shown
-from domain.gpu.catalogue import Catalogue, Product
-from domain.gpu.kinds import Classified, Kind, Reason, Unclassified, part_of_card, whole_card
+from domain.gpu.catalogue import Catalogue, GpuProduct
+from domain.gpu.kinds import Classified, DeviceForm, Reason, Unclassified, part_of_card, whole_card
 from domain.gpu.labels import NodeLabels
 from domain.gpu.names import ResourceName
 from domain.mig.geometry import Geometry
@@ -76,13 +76,13 @@ def _gpu(is_renamed: bool, labels: NodeLabels, catalogue: Catalogue) -> Classifi
     evidence = f"the node label {GPU}.product={labels.value(f'{GPU}.product')}"
     if label.profile:
         return _mig_instance(product, label.profile, replicas, evidence)
-    kind = Kind.REPLICA if replicas > 1 else Kind.WHOLE
+    kind = DeviceForm.REPLICA if replicas > 1 else DeviceForm.WHOLE
     return whole_card(product, kind, evidence, replicas)
 
 
 def _product_label(
     labels: NodeLabels, catalogue: Catalogue
-) -> tuple[ProductLabel, Product] | Unclassified:
+) -> tuple[ProductLabel, GpuProduct] | Unclassified:
     values = labels.values(f"{GPU}.product")
     if not values:
         return Unclassified(Reason.NO_PRODUCT, f"the node has no label {GPU}.product")
@@ -156,7 +156,7 @@ def _mig(name: ResourceName, labels: NodeLabels, catalogue: Catalogue) -> Classi
 
 def _mig_product(
     name: ResourceName, labels: NodeLabels, catalogue: Catalogue
-) -> tuple[Product, bool] | Unclassified:
+) -> tuple[GpuProduct, bool] | Unclassified:
     """The card behind a MIG resource: its own product label before that of the node's cards."""
     own = _own_product_labels(name, labels)
     models = {label.model for label in own}
@@ -181,7 +181,7 @@ def _own_product_labels(name: ResourceName, labels: NodeLabels) -> list[ProductL
 
 
 def _named_profile(
-    name: ResourceName, product: Product, labels: NodeLabels
+    name: ResourceName, product: GpuProduct, labels: NodeLabels
 ) -> MigProfile | Unclassified:
     """The one profile of the card that the resource names."""
     if product.geometry is None:
@@ -228,7 +228,7 @@ def _told_apart(named: set[MigProfile], name: ResourceName, labels: NodeLabels) 
     return (seen & named) | by_name
 
 
-def _mig_instance(product: Product, text: str, replicas: int, evidence: str) -> Classified:
+def _mig_instance(product: GpuProduct, text: str, replicas: int, evidence: str) -> Classified:
     try:
         profile = parse_resource_profile(text)
     except NotAMigProfile as error:
@@ -238,11 +238,11 @@ def _mig_instance(product: Product, text: str, replicas: int, evidence: str) -> 
     share = geometry.share(profile) if geometry is not None else None
     if canonical is None or share is None:
         return _no_such_profile(text, product)
-    kind = Kind.MIG_REPLICA if replicas > 1 else Kind.MIG
+    kind = DeviceForm.MIG_REPLICA if replicas > 1 else DeviceForm.MIG
     return part_of_card(product, kind, str(canonical), share, evidence, replicas)
 
 
-def _no_such_profile(text: str, product: Product) -> Unclassified:
+def _no_such_profile(text: str, product: GpuProduct) -> Unclassified:
     return Unclassified(
         Reason.UNKNOWN_PROFILE, f"{product.product} has no MIG profile {shown(text)}"
     )

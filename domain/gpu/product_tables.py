@@ -17,7 +17,7 @@ from fractions import Fraction
 from io import StringIO
 
 from domain.errors import BadInput, shown
-from domain.gpu.catalogue import NOT_A_DEVICE, Catalogue, Product, Vendor
+from domain.gpu.catalogue import NOT_A_DEVICE, Catalogue, GpuProduct, Vendor
 from domain.mig.geometry import Geometry, InstanceProfile, family_geometry
 from domain.mig.profile import NotAMigProfile, parse_profile
 
@@ -166,8 +166,8 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _products(
     rows: Iterable[FactRow], geometries: Mapping[str, Geometry], problems: list[str]
-) -> dict[str, Product]:
-    found: dict[str, Product] = {}
+) -> dict[str, GpuProduct]:
+    found: dict[str, GpuProduct] = {}
     for row in rows:
         try:
             product = _product(row, geometries)
@@ -180,12 +180,12 @@ def _products(
     return found
 
 
-def _product(row: FactRow, geometries: Mapping[str, Geometry]) -> Product:
+def _product(row: FactRow, geometries: Mapping[str, Geometry]) -> GpuProduct:
     vendors = [vendor.value for vendor in Vendor]
     if row.text("vendor") not in vendors:
         known = ", ".join(vendors)
         raise _Problem(f"{row.where}: vendor is {shown(row.text('vendor'))}, not one of {known}")
-    product = Product(
+    product = GpuProduct(
         product=row.name("product"),
         vendor=Vendor(row.text("vendor")),
         gpu_class=row.name("gpu_class"),
@@ -277,7 +277,7 @@ def _table_weight(row: FactRow) -> Fraction | None:
     return None if numerator is None or denominator is None else Fraction(numerator, denominator)
 
 
-def _classes_with_two_geometries(products: Iterable[Product]) -> Iterator[str]:
+def _classes_with_two_geometries(products: Iterable[GpuProduct]) -> Iterator[str]:
     """A price names class and profile; so a profile must be one thing within a class."""
     names: dict[str, set[str]] = {}
     for product in products:
@@ -289,5 +289,5 @@ def _classes_with_two_geometries(products: Iterable[Product]) -> Iterator[str]:
             yield f"the class {gpu_class} has two MIG geometries: {', '.join(sorted(found))}"
 
 
-def _used_families(products: Iterable[Product]) -> dict[str, Geometry]:
+def _used_families(products: Iterable[GpuProduct]) -> dict[str, Geometry]:
     return {p.geometry.name: p.geometry for p in products if p.geometry is not None}

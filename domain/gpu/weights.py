@@ -13,7 +13,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from domain.gpu.catalogue import Catalogue
-from domain.gpu.kinds import WHOLE_CARD, DeviceKind, Kind
+from domain.gpu.kinds import WHOLE_CARD, DeviceForm, DeviceKind
 from domain.mig.profile import parse_profile
 
 
@@ -45,7 +45,7 @@ def _table_weight(kind: DeviceKind, catalogue: Catalogue) -> Fraction | None:
     if kind.mig_profile == WHOLE_CARD:
         return Fraction(1)
     product = catalogue.products[kind.product]
-    if kind.kind is Kind.PARTITION or product.geometry is None:
+    if kind.kind is DeviceForm.PARTITION or product.geometry is None:
         return None
     profile = parse_profile(kind.mig_profile)
     found = product.geometry.find(profile)

@@ -13,7 +13,7 @@ from domain.mig.layouts import Layout as Layout
 from domain.mig.layouts import Layouts as Layouts
 from domain.mig.layouts import Placement as Placement
 from domain.mig.layouts import layouts as layouts
-from domain.mig.placing import Placed as Placed
+from domain.mig.placing import PlacedLayout as PlacedLayout
 from domain.mig.placing import Unplaceable as Unplaceable
 from domain.mig.placing import place as place
 from domain.mig.profile import MigProfile as MigProfile

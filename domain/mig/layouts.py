@@ -38,7 +38,7 @@ Instances = tuple[tuple[MigProfile, int], ...]  # a multiset: profile and count,
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class OccupiedParts:
     """The parts of a card that the instances so far occupy."""
 
     slots: int = 0  # as bits
@@ -49,10 +49,10 @@ class Taken:
     def count(self, profile: MigProfile) -> int:
         return dict(self.counts).get(profile, 0)
 
-    def with_instance(self, profile: InstanceProfile, start: int) -> Taken:
+    def with_instance(self, profile: InstanceProfile, start: int) -> OccupiedParts:
         counts = dict(self.counts)
         counts[profile.profile] = counts.get(profile.profile, 0) + 1
-        return Taken(
+        return OccupiedParts(
             self.slots | covered(profile, start),
             self.compute_slots + profile.compute_slots,
             self.media_engines + profile.media_engines,
@@ -65,7 +65,9 @@ def covered(profile: InstanceProfile, start: int) -> int:
     return ((1 << profile.memory_slots) - 1) << start
 
 
-def can_take(geometry: Geometry, taken: Taken, profile: InstanceProfile, start: int) -> bool:
+def can_take(
+    geometry: Geometry, taken: OccupiedParts, profile: InstanceProfile, start: int
+) -> bool:
     """Whether one more instance fits: free slots, compute, media engines, and its own limit."""
     return (
         not taken.slots & covered(profile, start)
@@ -102,7 +104,7 @@ def layouts(geometry: Geometry, profiles: Collection[MigProfile] | None = None) 
 @lru_cache(maxsize=PROFILE_SETS_REMEMBERED)
 def _layouts(geometry: Geometry, chosen: frozenset[MigProfile] | None) -> Layouts:
     options = tuple(p for p in geometry.profiles if chosen is None or p.profile in chosen)
-    found = [pair for pair in _grow(geometry, options, 0, (), Taken()) if pair[0]]
+    found = [pair for pair in _grow(geometry, options, 0, (), OccupiedParts()) if pair[0]]
     maximal = [layout for layout, taken in found if not _can_grow(geometry, options, taken)]
     return Layouts(tuple(sorted(layout for layout, _ in found)), frozenset(maximal))
 
@@ -112,8 +114,8 @@ def _grow(
     options: tuple[InstanceProfile, ...],
     slot: int,
     layout: Layout,
-    taken: Taken,
-) -> Iterator[tuple[Layout, Taken]]:
+    taken: OccupiedParts,
+) -> Iterator[tuple[Layout, OccupiedParts]]:
     """Walk the slots from left to right: leave each one free, or start an instance there."""
     if slot >= geometry.memory_slots:
         yield layout, taken
@@ -127,7 +129,9 @@ def _grow(
             yield from _grow(geometry, options, end, (*layout, placement), more)
 
 
-def _can_grow(geometry: Geometry, options: tuple[InstanceProfile, ...], taken: Taken) -> bool:
+def _can_grow(
+    geometry: Geometry, options: tuple[InstanceProfile, ...], taken: OccupiedParts
+) -> bool:
     return any(
         can_take(geometry, taken, profile, start) for profile in options for start in profile.starts
     )

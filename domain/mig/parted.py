@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from domain.errors import CheckFailed, InvalidValue, shown
 from domain.mig.geometry import Geometry, Share
-from domain.mig.placing import Placed, Unplaceable, place
+from domain.mig.placing import PlacedLayout, Unplaceable, place
 from domain.mig.profile import LARGEST_NUMBER, MigProfile, NotAMigProfile, parse_profile
 from domain.mig.yaml_tree import Document, NotAMigPartedFile, Value, read_documents
 
@@ -112,7 +112,7 @@ def unknown_choice(where: str, chosen: str, known: str) -> InvalidValue:
 
 def parse_parted_file(body: str | bytes, where: str = "the file") -> PartedFile:
     """Read a file, or raise one error with everything that is wrong in it."""
-    reader = _Reader(where)
+    reader = _PartedReader(where)
     found = reader.file(read_documents(where, body))
     if reader.problems:
         shown_first = reader.problems[:MOST_PROBLEMS_SHOWN]
@@ -122,7 +122,7 @@ def parse_parted_file(body: str | bytes, where: str = "the file") -> PartedFile:
     return PartedFile(found, tuple(reader.warnings), reader.is_accepted)
 
 
-class _Reader:
+class _PartedReader:
     """Walks the tree of one file and collects problems and warnings."""
 
     def __init__(self, where: str) -> None:
@@ -334,7 +334,7 @@ class EntryFit:
 
     geometry: str
     slices_add_up: bool  # the result of mig-parted's own table, which counts slices alone
-    placed: Placed | Unplaceable
+    placed: PlacedLayout | Unplaceable
     sold: Share
     unsold: Share
 

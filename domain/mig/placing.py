@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from domain.mig.geometry import Geometry, InstanceProfile
-from domain.mig.layouts import Instances, Layout, Placement, Taken, can_take
+from domain.mig.layouts import Instances, Layout, OccupiedParts, Placement, can_take
 from domain.mig.profile import MigProfile
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedLayout:
     """The GPU instances in an order of creation, each with its slots."""
 
     order: Layout
@@ -37,7 +37,7 @@ class Unplaceable:
     fits = False
 
 
-def place(geometry: Geometry, wanted: Mapping[MigProfile, int]) -> Placed | Unplaceable:
+def place(geometry: Geometry, wanted: Mapping[MigProfile, int]) -> PlacedLayout | Unplaceable:
     """Prove that a set of instances fits a card, or say why it cannot."""
     counts = {profile: count for profile, count in wanted.items() if count}
     if unknown := [str(profile) for profile in counts if geometry.canonical(profile) is None]:
@@ -47,7 +47,9 @@ def place(geometry: Geometry, wanted: Mapping[MigProfile, int]) -> Placed | Unpl
     if excess := _over_a_limit(geometry, counts):
         return Unplaceable(excess)
     order = _creation_order(geometry, gpu_instances(geometry, counts))
-    return Placed(order) if order is not None else Unplaceable(_why_no_slots(geometry, counts))
+    return (
+        PlacedLayout(order) if order is not None else Unplaceable(_why_no_slots(geometry, counts))
+    )
 
 
 def gpu_instances(geometry: Geometry, counts: Mapping[MigProfile, int]) -> Instances:
@@ -125,11 +127,11 @@ def _either(starts: tuple[int, ...]) -> str:
 def _creation_order(geometry: Geometry, instances: Instances) -> Layout | None:
     """Try the orders as mig-parted does, largest first; the lowest free slots are taken."""
     left = tuple(sorted(instances, key=lambda pair: (-pair[0].gpu_slices, pair[0])))
-    return _continue_order(geometry, left, (), Taken())
+    return _continue_order(geometry, left, (), OccupiedParts())
 
 
 def _continue_order(
-    geometry: Geometry, left: Instances, order: Layout, taken: Taken
+    geometry: Geometry, left: Instances, order: Layout, taken: OccupiedParts
 ) -> Layout | None:
     if not left:
         return order

@@ -20,7 +20,7 @@ from domain.errors import CheckFailed, WrongUse
 from domain.mig.geometry import WHOLE, Geometry, Share
 from domain.mig.layouts import Instances, Layout, layouts
 from domain.mig.parted import NOTHING, PartedEntry, sold_share
-from domain.mig.placing import Placed, place
+from domain.mig.placing import PlacedLayout, place
 from domain.mig.profile import MigProfile
 
 MAX_CARDS = 16
@@ -226,7 +226,7 @@ def _canonical(geometry: Geometry, counts: Counts) -> Instances:
 
 def _target(geometry: Geometry, card: CardState, after: Instances | None) -> CardTarget:
     placed = place(geometry, dict(after or ()))
-    if not isinstance(placed, Placed):
+    if not isinstance(placed, PlacedLayout):
         raise NodeCannotHold(
             1, geometry.name, _listed(after or ()), f"card {card.index}: {placed.reason}"
         )

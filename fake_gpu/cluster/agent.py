@@ -36,7 +36,7 @@ from fake_gpu.cluster.configuration import (
     read_configuration,
 )
 from fake_gpu.cluster.errors import InvalidClusterConfiguration
-from fake_gpu.cluster.exporter import Exporter
+from fake_gpu.cluster.exporter import TopologyExporter
 from fake_gpu.cluster.failures import Failures, health_of, incidents_of, read_failures
 from fake_gpu.cluster.hardware import Hardware, without_mig
 from fake_gpu.cluster.holders import Holding, is_active, requests_devices
@@ -48,8 +48,8 @@ from fake_gpu.cluster.topology import (
 )
 from fake_gpu.cluster.watching import WatchedObjects
 from fake_gpu.scenario.named_mig_layouts import LayoutBook, book_of
-from fake_gpu.scenario.schema import Unreadable
-from fake_gpu.scenario.spec_hardware import Layout
+from fake_gpu.scenario.schema import InvalidScenarioValue
+from fake_gpu.scenario.spec_hardware import CardLayoutSpec
 
 MANAGER = "gpu-ledger-fake-gpus"
 FAILURES_CONFIG_MAP = "fake-gpu-failures"
@@ -67,7 +67,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """The settings of an agent."""
 
     namespace: str
@@ -77,7 +77,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class NodeState:
+class AgentNode:
     """What the agent knows of one node besides its objects."""
 
     template: NodeTemplate
@@ -91,7 +91,7 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedObjects:
     """The objects of the cluster at one instant."""
 
     nodes: Sequence[Document]
@@ -106,8 +106,8 @@ class Agent:
     def __init__(
         self,
         client: KubernetesClient,
-        settings: Settings,
-        exporter: Exporter,
+        settings: AgentSettings,
+        exporter: TopologyExporter,
         backend_of: Callable[[str], Backend],
     ) -> None:
         self._client = client
@@ -115,7 +115,7 @@ class Agent:
         self._exporter = exporter
         self._backend_of = backend_of
         self._backends: dict[str, Backend] = {}
-        self._states: dict[str, NodeState] = {}
+        self._states: dict[str, AgentNode] = {}
         self._configuration = ClusterConfiguration()
         self._read: tuple[object, ...] = ()
         self._failures: Failures = {}
@@ -125,7 +125,7 @@ class Agent:
 
     # --- one step ---------------------------------------------------------------------------------
 
-    def step(self, observed: Observed, now: datetime) -> None:
+    def step(self, observed: ObservedObjects, now: datetime) -> None:
         """Bring every node to what the configuration says of it now."""
         self._now = now
         self._read_configuration(observed)
@@ -154,7 +154,7 @@ class Agent:
     def _step_node(
         self,
         node: Document,
-        state: NodeState,
+        state: AgentNode,
         pods: Sequence[Document],
         book: LayoutBook | None,
         now: datetime,
@@ -185,7 +185,7 @@ class Agent:
 
     # --- configuration ----------------------------------------------------------------------------
 
-    def _read_configuration(self, observed: Observed) -> None:
+    def _read_configuration(self, observed: ObservedObjects) -> None:
         config_map = observed.config_maps.get(CONFIG_MAP)
         text = ((config_map or {}).get("data") or {}).get(KEY, "")
         profiles = [m for n, m in sorted(observed.config_maps.items()) if n != CONFIG_MAP]
@@ -212,7 +212,7 @@ class Agent:
         for warning in configuration.warnings:
             log.warning("%s", warning)
 
-    def _read_failures(self, observed: Observed) -> None:
+    def _read_failures(self, observed: ObservedObjects) -> None:
         config_map = observed.config_maps.get(FAILURES_CONFIG_MAP)
         text = ((config_map or {}).get("data") or {}).get(FAILURES_KEY, "")
         if text == self._failures_read:
@@ -226,8 +226,8 @@ class Agent:
             self._send_event(config_map, "InvalidFailures", error.seen)
 
     def _state(
-        self, node: Document, template: NodeTemplate, observed: Observed, now: datetime
-    ) -> NodeState:
+        self, node: Document, template: NodeTemplate, observed: ObservedObjects, now: datetime
+    ) -> AgentNode:
         """The state of a node; of a new agent, as the topology was written last."""
         name = node["metadata"]["name"]
         state = self._states.get(name)
@@ -235,7 +235,7 @@ class Agent:
             return state
         hardware = without_mig(name, template.spec)
         known = _written_topology(observed.config_maps.get(TOPOLOGY_PREFIX + name))
-        new = NodeState(template, hardware, now)
+        new = AgentNode(template, hardware, now)
         if known is not None and _same_cards(known.hardware, hardware):
             new.hardware = replace(hardware, layouts=known.hardware.layouts)
             new.holdings = [use.holding for use in known.uses if use.holding.uid]
@@ -258,7 +258,7 @@ class Agent:
 
     # --- MIG --------------------------------------------------------------------------------------
 
-    def _book(self, observed: Observed) -> LayoutBook | None:
+    def _book(self, observed: ObservedObjects) -> LayoutBook | None:
         """The layouts by name; None while the mig-parted file is invalid."""
         text = ((observed.mig_config_map or {}).get("data") or {}).get("config.yaml", "")
         if not text:
@@ -272,7 +272,7 @@ class Agent:
             return None
 
     def _change_layouts(
-        self, node: Document, state: NodeState, book: LayoutBook | None, now: datetime
+        self, node: Document, state: AgentNode, book: LayoutBook | None, now: datetime
     ) -> None:
         wanted = (node["metadata"].get("labels") or {}).get(CONFIG_LABEL, "")
         if not wanted or wanted == state.mig_config or state.template.spec.mig is None:
@@ -284,18 +284,20 @@ class Agent:
         state.changing_since, state.mig_config = None, wanted
         try:
             if book is None:
-                raise Unreadable("the mig-parted file is invalid", "gpu-ledger mig check FILE")
+                raise InvalidScenarioValue(
+                    "the mig-parted file is invalid", "gpu-ledger mig check FILE"
+                )
             spec = state.template.spec
-            layouts = book.card_layouts(Layout(wanted, ()), spec.product, spec.cards)
+            layouts = book.card_layouts(CardLayoutSpec(wanted, ()), spec.product, spec.cards)
             new = state.hardware.relaid(layouts)
             self._check_unused(state, new)
-        except Unreadable as error:
+        except InvalidScenarioValue as error:
             state.mig_state = "failed"
             log.error("node %s: %s: %s", state.hardware.node, wanted, error.seen)
             return
         state.hardware, state.mig_state, state.discovered_at = new, "success", now
 
-    def _check_unused(self, state: NodeState, new: Hardware) -> None:
+    def _check_unused(self, state: AgentNode, new: Hardware) -> None:
         """mig-parted cannot delete an instance that a process uses."""
         pairs = zip(state.hardware.layouts, new.layouts, strict=True)
         changed = {index for index, (old, now) in enumerate(pairs) if old != now}
@@ -304,13 +306,13 @@ class Agent:
             if device.card_index in changed and device.device_id in held:
                 holding = held[device.device_id]
                 user = f"{holding.namespace}/{holding.pod}"
-                raise Unreadable(
+                raise InvalidScenarioValue(
                     f"card {device.card_index} is in use by {user}", "evict the pod first"
                 )
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def _write_labels(self, node: Document, state: NodeState, *, is_paused: bool) -> None:
+    def _write_labels(self, node: Document, state: AgentNode, *, is_paused: bool) -> None:
         labels = state.hardware.labels(state.discovered_at, is_paused=is_paused)
         if state.mig_state:
             labels[STATE_LABEL] = state.mig_state
@@ -328,7 +330,7 @@ class Agent:
         }
         self._apply(f"/api/v1/nodes/{quote(metadata['name'], safe='')}", document)
 
-    def _write_topology(self, state: NodeState, topology: Topology) -> None:
+    def _write_topology(self, state: AgentNode, topology: Topology) -> None:
         text = yaml.safe_dump(topology.as_document(), sort_keys=False)
         if text == state.written:
             return
@@ -407,7 +409,14 @@ def _written_topology(config_map: Document | None) -> Topology | None:
         return None
     try:
         return read_topology(yaml.safe_load(text))
-    except (yaml.YAMLError, Unreadable, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (
+        yaml.YAMLError,
+        InvalidScenarioValue,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
         log.warning("the topology that was written last cannot be read: %s", error)
         return None
 
@@ -460,7 +469,9 @@ def remove_everything(client: KubernetesClient) -> list[str]:
 class ClusterWatch:
     """The objects that an agent needs, watched."""
 
-    def __init__(self, client: KubernetesClient, settings: Settings, stop: threading.Event) -> None:
+    def __init__(
+        self, client: KubernetesClient, settings: AgentSettings, stop: threading.Event
+    ) -> None:
         self.changed = threading.Event()
         self._settings = settings
         node = settings.node_name
@@ -485,13 +496,13 @@ class ClusterWatch:
     def is_complete(self) -> bool:
         return all(w.is_complete.is_set() for w in (self._nodes, self._pods, self._maps, self._mig))
 
-    def observed(self) -> Observed:
+    def observed(self) -> ObservedObjects:
         nodes = self._nodes.objects()
         if not self._settings.node_name:
             nodes = [node for node in nodes if is_kwok_node(node)]
         maps = {found["metadata"]["name"]: found for found in self._maps.objects()}
         mig = self._mig.objects()
-        return Observed(nodes, self._pods.objects(), maps, mig[0] if mig else None)
+        return ObservedObjects(nodes, self._pods.objects(), maps, mig[0] if mig else None)
 
 
 def is_kwok_node(node: Document) -> bool:
@@ -504,7 +515,7 @@ def is_kwok_node(node: Document) -> bool:
 def run_agent(
     agent: Agent,
     watch: ClusterWatch,
-    exporter: Exporter,
+    exporter: TopologyExporter,
     stop: threading.Event,
     on_ready: Callable[[], None],
 ) -> None:

@@ -15,7 +15,7 @@ from clients.kubernetes import KubernetesClient
 from fake_gpu.cluster.errors import KubeletUnreachable
 from fake_gpu.cluster.exporter import AgentMetrics
 from fake_gpu.cluster.failures import Failure, plugin_failures
-from fake_gpu.cluster.hardware import Offer
+from fake_gpu.cluster.hardware import OfferedDevice
 from fake_gpu.cluster.holders import Holding, assigned_holdings, listed_holdings
 from fake_gpu.cluster.plugin import (
     HEALTHY,
@@ -35,14 +35,14 @@ class Backend(Protocol):
     def offer(
         self,
         node: Document,
-        offers: Sequence[Offer],
+        offers: Sequence[OfferedDevice],
         health: Mapping[str, str],
         failures: Sequence[Failure],
     ) -> None:
         """Offer these devices, and no others; without any the node offers nothing."""
 
     def holdings(
-        self, offers: Sequence[Offer], pods: Sequence[Document], before: Sequence[Holding]
+        self, offers: Sequence[OfferedDevice], pods: Sequence[Document], before: Sequence[Holding]
     ) -> list[Holding]:
         """Who holds which device; `before` is what was known last."""
 
@@ -62,7 +62,7 @@ class KubeletBackend:
     def offer(
         self,
         node: Document,
-        offers: Sequence[Offer],
+        offers: Sequence[OfferedDevice],
         health: Mapping[str, str],
         failures: Sequence[Failure],
     ) -> None:
@@ -85,7 +85,7 @@ class KubeletBackend:
                 self._metrics.registrations.labels(resource).inc()
 
     def holdings(
-        self, offers: Sequence[Offer], pods: Sequence[Document], before: Sequence[Holding]
+        self, offers: Sequence[OfferedDevice], pods: Sequence[Document], before: Sequence[Holding]
     ) -> list[Holding]:
         try:
             listed = list_pod_resources(self._pod_resources)
@@ -111,7 +111,7 @@ class KwokBackend:
     def offer(
         self,
         node: Document,
-        offers: Sequence[Offer],
+        offers: Sequence[OfferedDevice],
         health: Mapping[str, str],
         failures: Sequence[Failure],
     ) -> None:
@@ -147,7 +147,7 @@ class KwokBackend:
         self._client.apply(path, document, field_manager=STATUS_MANAGER, force=True)
 
     def holdings(
-        self, offers: Sequence[Offer], pods: Sequence[Document], before: Sequence[Holding]
+        self, offers: Sequence[OfferedDevice], pods: Sequence[Document], before: Sequence[Holding]
     ) -> list[Holding]:
         return assigned_holdings(offers, pods, before)
 

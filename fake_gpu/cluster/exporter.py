@@ -20,20 +20,20 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from fake_gpu.cluster.topology import Topology, Use
+from fake_gpu.cluster.topology import HoldingUse, Topology
 from fake_gpu.exporters.dcgm import (
     ENERGY,
     MICROJOULES,
     RENAMED,
+    DcgmReading,
     Field,
-    Reading,
     Style,
     fields_of,
     identity,
     labels_of,
 )
-from fake_gpu.exporters.devices import IDLE_USED_MIB, NO_END, Entity, Step, entities_of
-from fake_gpu.exporters.exposition import Line, Pairs, family_text
+from fake_gpu.exporters.devices import IDLE_USED_MIB, NO_END, Entity, EntityState, entities_of
+from fake_gpu.exporters.exposition import Pairs, SeriesLine, family_text
 from fake_gpu.fleet.model import Card, DcgmNames, Node
 
 Names = Literal["old", "new", "both"]
@@ -42,7 +42,7 @@ NEW_ENERGY = f"DCGM_FI_{RENAMED[ENERGY.removeprefix('DCGM_FI_')].name}"
 CONNECTIONS_SECONDS = 10.0
 
 
-class Exporter:
+class TopologyExporter:
     """The topologies of the nodes that one agent shows; safe for threads."""
 
     def __init__(self, names: Names = "old") -> None:
@@ -90,7 +90,7 @@ class Exporter:
         self, field: Field, names: DcgmNames, nodes: Sequence[tuple[Node, Topology]]
     ) -> str:
         lines = [
-            Line(labels_of((*identity(node, entity, STYLE), *labels), names), value)
+            SeriesLine(labels_of((*identity(node, entity, STYLE), *labels), names), value)
             for node, topology in nodes
             for entity, labels, value in self._values(field, node, topology)
         ]
@@ -107,9 +107,11 @@ class Exporter:
             if field.head.name in (ENERGY, NEW_ENERGY):
                 value = float(self._energy.get(card.card_id, 0) // MICROJOULES[field.head.name])
             else:
-                step = Step(0, NO_END, _pct(entity, topology), _used_mib(entity, uses), ())
+                step = EntityState(0, NO_END, _pct(entity, topology), _used_mib(entity, uses), ())
                 incident = topology.incidents.get(card.card_id)
-                value = field.value(Reading(entity, step, _milliwatts(topology, card), incident))
+                value = field.value(
+                    DcgmReading(entity, step, _milliwatts(topology, card), incident)
+                )
             yield entity, _holder(uses), value
 
 
@@ -165,7 +167,7 @@ def _pct(entity: Entity, topology: Topology) -> Fraction | int:
     return min(total, 100)
 
 
-def _used_mib(entity: Entity, uses: Sequence[Use]) -> int:
+def _used_mib(entity: Entity, uses: Sequence[HoldingUse]) -> int:
     usable = entity.memory_mib - entity.reserved_mib
     return min(max(sum(use.used_mib for use in uses), IDLE_USED_MIB), usable)
 
@@ -182,7 +184,7 @@ def _milliwatts(topology: Topology, card: Card) -> int:
     return card.idle_watts * 1000 + int(above)
 
 
-def _holder(uses: Sequence[Use]) -> Pairs:
+def _holder(uses: Sequence[HoldingUse]) -> Pairs:
     """Of several holders the exporter names one; what is only taken has no name."""
     named = [use.holding for use in uses if use.holding.container]
     if not named:
@@ -230,10 +232,10 @@ class ExporterServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: str, port: int, exporter: Exporter) -> None:
+    def __init__(self, address: str, port: int, exporter: TopologyExporter) -> None:
         self.exporter = exporter
         self.is_ready = False
-        super().__init__((address, port), _Handler)
+        super().__init__((address, port), _TopologyHandler)
 
     @property
     def port(self) -> int:
@@ -243,7 +245,7 @@ class ExporterServer(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _TopologyHandler(BaseHTTPRequestHandler):
     server: ExporterServer
     protocol_version = "HTTP/1.1"
     timeout = CONNECTIONS_SECONDS

@@ -14,9 +14,9 @@ from uuid import UUID, uuid5
 
 from fake_gpu.fleet.device_plugin import cards_of, devices_of
 from fake_gpu.fleet.feature_discovery import CardCut, amd_labels, nvidia_labels
-from fake_gpu.fleet.hardware import Placed, place, products
+from fake_gpu.fleet.hardware import PlacedInstance, place, products
 from fake_gpu.fleet.model import Card, Device
-from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.schema import InvalidScenarioValue
 from fake_gpu.scenario.seeds import stream
 from fake_gpu.scenario.spec_hardware import NodeSpec, check_card_layout
 
@@ -37,18 +37,20 @@ class MigLayout:
     instances: Mapping[str, int] | None = None
     generation: int = 0
 
-    def placed(self, product: str) -> tuple[Placed, ...] | None:
+    def placed(self, product: str) -> tuple[PlacedInstance, ...] | None:
         if self.instances is None:
             return None
         wanted = {profile: count for profile, count in self.instances.items() if count}
         found = place(products()[product], wanted)
         if found is None:
-            raise Unreadable(f"{wanted} does not fit on {product}", "see gpu-ledger mig layouts")
+            raise InvalidScenarioValue(
+                f"{wanted} does not fit on {product}", "see gpu-ledger mig layouts"
+            )
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedDevice:
     """One device as the kubelet counts it: a device or a replica of it."""
 
     offer_id: str
@@ -94,12 +96,12 @@ class Hardware:
             )
         )
 
-    def offers(self) -> Iterator[Offer]:
+    def offers(self) -> Iterator[OfferedDevice]:
         for device in self.devices:
             count = device.replica_count
             for number in range(count or 1):
                 name = f"{device.device_id}{REPLICA}{number}" if count else device.device_id
-                yield Offer(name, device.resource, device)
+                yield OfferedDevice(name, device.resource, device)
 
     def labels(self, discovered_at: datetime, *, is_paused: bool) -> dict[str, str]:
         """What feature discovery writes on the node; a paused operator's parts say so."""

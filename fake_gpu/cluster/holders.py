@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.request import effective_request_of_pod
-from fake_gpu.cluster.hardware import Offer
+from fake_gpu.cluster.hardware import OfferedDevice
 from fake_gpu.cluster.kubelet_pb2 import ListPodResourcesResponse
 
 Document = dict[str, Any]
@@ -71,7 +71,7 @@ def listed_holdings(
 
 
 def assigned_holdings(
-    offers: Sequence[Offer], pods: Sequence[Document], before: Sequence[Holding]
+    offers: Sequence[OfferedDevice], pods: Sequence[Document], before: Sequence[Holding]
 ) -> list[Holding]:
     """The holdings on a node without a kubelet, as a kubelet's device manager would assign them.
 
@@ -95,11 +95,11 @@ def assigned_holdings(
     return found
 
 
-def _assign(pod: Document, free: Sequence[Offer]) -> list[Holding]:
+def _assign(pod: Document, free: Sequence[OfferedDevice]) -> list[Holding]:
     metadata, spec = pod["metadata"], pod["spec"]
     identity = (metadata["namespace"], metadata["name"], metadata["uid"])
     left = list(free)
-    reusable: list[Offer] = []
+    reusable: list[OfferedDevice] = []
     holders: dict[str, str] = {}
     containers = [(c, True) for c in spec.get("initContainers") or ()]
     containers += [(c, False) for c in spec.get("containers") or ()]

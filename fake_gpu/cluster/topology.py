@@ -21,9 +21,9 @@ from fake_gpu.cluster.holders import Holding
 from fake_gpu.cluster.plugin import HEALTHY
 from fake_gpu.exporters.devices import RESERVED_ONE_IN
 from fake_gpu.fleet.model import Device, Incident
-from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.schema import InvalidScenarioValue
 from fake_gpu.scenario.seeds import stream
-from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec, SharingSpec
+from fake_gpu.scenario.spec_hardware import CardLayoutSpec, MigSpec, NodeSpec, SharingSpec
 from fake_gpu.scenario.utilisation import parse_load
 
 UTILISATION_ANNOTATION = "run.ai/simulated-gpu-utilization"
@@ -34,7 +34,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class HoldingUse:
     """A holding, and how busy its container makes the device."""
 
     holding: Holding
@@ -47,13 +47,13 @@ class Topology:
     """One node at one instant."""
 
     hardware: Hardware
-    uses: tuple[Use, ...] = ()
+    uses: tuple[HoldingUse, ...] = ()
     health: Mapping[str, str] = field(default_factory=dict)  # by device ID; lost ones are absent
     incidents: Mapping[str, Incident] = field(default_factory=dict)  # by card ID
     mig_config: str = ""  # the configuration that was applied last
     is_paused: bool = False
 
-    def uses_of(self, device: Device) -> list[Use]:
+    def uses_of(self, device: Device) -> list[HoldingUse]:
         return [u for u in self.uses if _device_id(u.holding.offer_id) == device.device_id]
 
     def as_document(self) -> Document:
@@ -134,7 +134,7 @@ def read_topology(document: Mapping[str, Any]) -> Topology:
         for found in entry.get("mig-layouts") or ()
     ]
     ids = tuple(entry.get("cards") or [gpu["id"] for gpu in gpus])
-    mig = MigSpec(Layout("all-disabled", ()), "single" if strategy == "single" else "mixed")
+    mig = MigSpec(CardLayoutSpec("all-disabled", ()), "single" if strategy == "single" else "mixed")
     replicas = int(entry.get("replicas", 1))
     spec = NodeSpec(
         name=name,
@@ -165,20 +165,20 @@ def read_topology(document: Mapping[str, Any]) -> Topology:
     )
 
 
-def _uses(gpu: Mapping[str, Any]) -> list[Use]:
+def _uses(gpu: Mapping[str, Any]) -> list[HoldingUse]:
     if "replicas" in gpu:
         return [
-            Use(_holding(r["id"], r), int(r["utilization"]), int(r["fb-used"]))
+            HoldingUse(_holding(r["id"], r), int(r["utilization"]), int(r["fb-used"]))
             for r in gpu["replicas"]
         ]
     if taken := gpu.get("taken-by"):
-        return [Use(_holding(gpu["id"], taken))]
+        return [HoldingUse(_holding(gpu["id"], taken))]
     metrics = gpu.get("metrics") or {}
     metadata = metrics.get("metadata") or {}
     if not metadata.get("pod"):
         return []
     holding = _holding(gpu["id"], metadata)
-    return [Use(holding, int(metrics["utilization"]), int(metrics["fb-used"]))]
+    return [HoldingUse(holding, int(metrics["utilization"]), int(metrics["fb-used"]))]
 
 
 def _holding(offer_id: str, metadata: Mapping[str, Any]) -> Holding:
@@ -200,7 +200,7 @@ def uses_of_holdings(
     pods: Mapping[str, Document],
     given: Mapping[int, GivenUse],
     now: datetime,
-) -> tuple[Use, ...]:
+) -> tuple[HoldingUse, ...]:
     """The uses of a node's devices; cards that no pod holds show what the configuration says."""
     devices = {device.device_id: device for device in hardware.devices}
     found = []
@@ -213,22 +213,22 @@ def uses_of_holdings(
         of_card = [device for device in hardware.devices if device.card_index == card]
         if card not in held and len(of_card) == 1 and of_card[0].replica_count is None:
             holding = Holding(of_card[0].device_id, use.namespace, use.pod, "", use.container)
-            found.append(Use(holding, use.utilisation, use.used_mib))
+            found.append(HoldingUse(holding, use.utilisation, use.used_mib))
     return tuple(found)
 
 
-def _use(holding: Holding, device: Device, pod: Document | None, now: datetime) -> Use:
+def _use(holding: Holding, device: Device, pod: Document | None, now: datetime) -> HoldingUse:
     if pod is None or not holding.container:
-        return Use(holding)
+        return HoldingUse(holding)
     started = _started_at(pod, holding.container)
     if started is None:
-        return Use(holding)
+        return HoldingUse(holding)
     annotations = pod["metadata"].get("annotations") or {}
     elapsed = int((now - started).total_seconds())
     usable = device.memory_mib
     if device.gpu_instance_id is None:
         usable -= device.memory_mib // RESERVED_ONE_IN
-    return Use(
+    return HoldingUse(
         holding,
         _utilisation(annotations, holding, elapsed),
         int(usable * _fraction(annotations)) // (device.replica_count or 1),
@@ -241,7 +241,7 @@ def _utilisation(annotations: Mapping[str, str], holding: Holding, elapsed: int)
         return 0 if holding.pod.startswith(IDLE_PREFIX) else 100
     try:
         load = parse_load(text)
-    except Unreadable:
+    except InvalidScenarioValue:
         return 100  # as without the annotation; the status updater says so in an Event
     return load.play(stream(0, holding.uid, holding.container)).pct_at(max(elapsed, 0))
 
@@ -259,7 +259,7 @@ def has_invalid_utilisation(pod: Document) -> str:
     text = str((pod["metadata"].get("annotations") or {}).get(UTILISATION_ANNOTATION, "100"))
     try:
         parse_load(text)
-    except Unreadable:
+    except InvalidScenarioValue:
         return text
     return ""
 

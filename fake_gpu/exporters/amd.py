@@ -13,51 +13,51 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fake_gpu.exporters.devices import Entity, Step
-from fake_gpu.exporters.exposition import Head, Pairs
+from fake_gpu.exporters.devices import Entity, EntityState
+from fake_gpu.exporters.exposition import FamilyHead, Pairs
 from fake_gpu.fleet.model import Incident, Node
 
 ENERGY = "gpu_energy_consumed"
 NODES = "gpu_nodes_total"
 
 
-class Reading(NamedTuple):
+class AmdReading(NamedTuple):
     """The inputs of one metric."""
 
     entity: Entity
-    step: Step
+    step: EntityState
     milliwatts: int
     card_pct: float  # of the whole card, as partition 0 shows it
     incident: Incident | None
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    head: Head
-    value: Callable[[Reading], float]
+class AmdMetric:
+    head: FamilyHead
+    value: Callable[[AmdReading], float]
     extra: Pairs = ()  # labels of its own
 
 
-def _first_only(value: Callable[[Reading], float]) -> Callable[[Reading], float]:
+def _first_only(value: Callable[[AmdReading], float]) -> Callable[[AmdReading], float]:
     """Partitions beyond the first show nothing of their card."""
 
-    def read(reading: Reading) -> float:
+    def read(reading: AmdReading) -> float:
         return 0 if reading.entity.partition_id else value(reading)
 
     return read
 
 
 def _metric(
-    name: str, text: str, value: Callable[[Reading], float], *extra: tuple[str, str]
-) -> Metric:
-    return Metric(Head(name, text), value, extra)
+    name: str, text: str, value: Callable[[AmdReading], float], *extra: tuple[str, str]
+) -> AmdMetric:
+    return AmdMetric(FamilyHead(name, text), value, extra)
 
 
-def _watts(reading: Reading) -> float:
+def _watts(reading: AmdReading) -> float:
     return reading.milliwatts // 1000
 
 
-METRICS: tuple[Metric, ...] = (
+METRICS: tuple[AmdMetric, ...] = (
     _metric("gpu_package_power", "Current socket power in Watts", _first_only(_watts)),
     _metric("gpu_average_package_power", "Average socket power in Watts", _first_only(_watts)),
     _metric("gpu_power_usage", "Power usage in Watts", _first_only(_watts)),
@@ -132,7 +132,7 @@ def identity(node: Node, entity: Entity) -> Pairs:
     )
 
 
-def attribution(step: Step) -> Pairs:
+def attribution(step: EntityState) -> Pairs:
     """The pod that has the device; one of them, when there are several."""
     holder = step.holders[-1] if step.holders else None
     return (

@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from fake_gpu.exporters.devices import Entity, Holder, Step
-from fake_gpu.exporters.exposition import Head, MetricKind, Pairs
+from fake_gpu.exporters.devices import Entity, EntityHolder, EntityState
+from fake_gpu.exporters.exposition import FamilyHead, MetricKind, Pairs
 from fake_gpu.fleet.model import DcgmNames, Incident, Monitoring, Node
 
 # The energy field has no value of its own here: it is the integral of the power.
 ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
 MICROJOULES = {ENERGY: 1000, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": 1_000_000}
 """How many of the integral's units are one of the counter's."""
-Value = Callable[["Reading"], float]
+Value = Callable[["DcgmReading"], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Style:
         )
 
 
-class Reading(NamedTuple):
+class DcgmReading(NamedTuple):
     """The inputs of one field."""
 
     entity: Entity
-    step: Step
+    step: EntityState
     milliwatts: int
     incident: Incident | None
 
@@ -68,7 +68,7 @@ class Reading(NamedTuple):
 class Field:
     """One metric: whether MIG instances and the default set have it, how it is written."""
 
-    head: Head
+    head: FamilyHead
     value: Value
     decimals: int = 0  # 0: written with %d; 6: with %f
     of_instances: bool = True
@@ -90,7 +90,7 @@ def _field(
     of_instances: bool = True,
     of_mig_cards: bool = True,
 ) -> Field:
-    head = Head(f"DCGM_FI_DEV_{name}", text, kind)
+    head = FamilyHead(f"DCGM_FI_DEV_{name}", text, kind)
     return Field(head, value, decimals, of_instances, of_mig_cards)
 
 
@@ -100,10 +100,12 @@ def _profiled(
     """A profiling field: a fixed part of how busy the entity is."""
     places = 6 if decimals else 0
 
-    def value(reading: Reading) -> float:
+    def value(reading: DcgmReading) -> float:
         return round(reading.busy * part, places)
 
-    return Field(Head(f"DCGM_FI_PROF_{name}", text), value, decimals, of_instances, profiling=True)
+    return Field(
+        FamilyHead(f"DCGM_FI_PROF_{name}", text), value, decimals, of_instances, profiling=True
+    )
 
 
 def _clock(idle: int, busy: int) -> Value:
@@ -122,16 +124,16 @@ def _percent(part: float) -> Value:
     return lambda reading: int(float(reading.step.pct) * part)
 
 
-def _free(reading: Reading) -> float:
+def _free(reading: DcgmReading) -> float:
     entity = reading.entity
     return entity.memory_mib - entity.reserved_mib - reading.step.used_mib
 
 
-def _xid(reading: Reading) -> float:
+def _xid(reading: DcgmReading) -> float:
     return reading.incident.xid if reading.incident else 0
 
 
-def _uncorrectable(reading: Reading) -> float:
+def _uncorrectable(reading: DcgmReading) -> float:
     return 1 if reading.incident and reading.incident.mode == "ecc" else 0
 
 
@@ -250,7 +252,7 @@ FIELDS: tuple[Field, ...] = (
 )
 
 
-class Since47(NamedTuple):
+class ScaledField(NamedTuple):
     """A field as DCGM has it since 4.7: its value is the old one, divided or multiplied."""
 
     name: str
@@ -260,40 +262,46 @@ class Since47(NamedTuple):
 
 
 _RATIO = "(as a ratio from 0.0 to 1.0)."
-RENAMED: Mapping[str, Since47] = {
-    "DEV_SM_CLOCK": Since47("DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz).", 10**6),
-    "DEV_MEM_CLOCK": Since47("DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz).", 10**6),
-    "DEV_MEMORY_TEMP": Since47("DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."),
-    "DEV_GPU_TEMP": Since47("DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."),
-    "DEV_POWER_USAGE": Since47("DEV_BOARD_POWER_WATTS", "Power draw (in W).", 1, 6),
-    "DEV_TOTAL_ENERGY_CONSUMPTION": Since47(
+RENAMED: Mapping[str, ScaledField] = {
+    "DEV_SM_CLOCK": ScaledField("DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz).", 10**6),
+    "DEV_MEM_CLOCK": ScaledField(
+        "DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz).", 10**6
+    ),
+    "DEV_MEMORY_TEMP": ScaledField("DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."),
+    "DEV_GPU_TEMP": ScaledField("DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."),
+    "DEV_POWER_USAGE": ScaledField("DEV_BOARD_POWER_WATTS", "Power draw (in W).", 1, 6),
+    "DEV_TOTAL_ENERGY_CONSUMPTION": ScaledField(
         "DEV_GPU_ENERGY_JOULES_TOTAL", "Total energy consumption since boot (in J)."
     ),
-    "DEV_PCIE_REPLAY_COUNTER": Since47("DEV_PCIE_REPLAY_TOTAL", "Total number of PCIe retries."),
-    "DEV_GPU_UTIL": Since47("DEV_GPU_UTIL_RATIO", f"GPU utilization {_RATIO}", 0.01, 6),
-    "DEV_MEM_COPY_UTIL": Since47("DEV_MEMORY_UTIL_RATIO", f"Memory utilization {_RATIO}", 0.01, 6),
-    "DEV_ENC_UTIL": Since47("DEV_ENC_UTIL_RATIO", f"Encoder utilization {_RATIO}", 0.01, 6),
-    "DEV_DEC_UTIL": Since47("DEV_DEC_UTIL_RATIO", f"Decoder utilization {_RATIO}", 0.01, 6),
-    "DEV_XID_ERRORS": Since47("DEV_XID_ERROR", "Value of the last XID error encountered."),
-    "DEV_FB_FREE": Since47("DEV_FB_FREE_BYTES", "Framebuffer memory free (in bytes).", 2**20),
-    "DEV_FB_USED": Since47("DEV_FB_USED_BYTES", "Framebuffer memory used (in bytes).", 2**20),
-    "DEV_FB_RESERVED": Since47(
+    "DEV_PCIE_REPLAY_COUNTER": ScaledField(
+        "DEV_PCIE_REPLAY_TOTAL", "Total number of PCIe retries."
+    ),
+    "DEV_GPU_UTIL": ScaledField("DEV_GPU_UTIL_RATIO", f"GPU utilization {_RATIO}", 0.01, 6),
+    "DEV_MEM_COPY_UTIL": ScaledField(
+        "DEV_MEMORY_UTIL_RATIO", f"Memory utilization {_RATIO}", 0.01, 6
+    ),
+    "DEV_ENC_UTIL": ScaledField("DEV_ENC_UTIL_RATIO", f"Encoder utilization {_RATIO}", 0.01, 6),
+    "DEV_DEC_UTIL": ScaledField("DEV_DEC_UTIL_RATIO", f"Decoder utilization {_RATIO}", 0.01, 6),
+    "DEV_XID_ERRORS": ScaledField("DEV_XID_ERROR", "Value of the last XID error encountered."),
+    "DEV_FB_FREE": ScaledField("DEV_FB_FREE_BYTES", "Framebuffer memory free (in bytes).", 2**20),
+    "DEV_FB_USED": ScaledField("DEV_FB_USED_BYTES", "Framebuffer memory used (in bytes).", 2**20),
+    "DEV_FB_RESERVED": ScaledField(
         "DEV_FB_RESERVED_BYTES", "Framebuffer memory reserved (in bytes).", 2**20
     ),
-    "DEV_NVLINK_BANDWIDTH_TOTAL": Since47(
+    "DEV_NVLINK_BANDWIDTH_TOTAL": ScaledField(
         "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "NVLink throughput of all lanes (in bytes/s)."
     ),
-    "DEV_UNCORRECTABLE_REMAPPED_ROWS": Since47(
+    "DEV_UNCORRECTABLE_REMAPPED_ROWS": ScaledField(
         "DEV_ROW_REMAP_UNCORRECTABLE_TOTAL", "Number of remapped rows for uncorrectable errors"
     ),
-    "DEV_CORRECTABLE_REMAPPED_ROWS": Since47(
+    "DEV_CORRECTABLE_REMAPPED_ROWS": ScaledField(
         "DEV_ROW_REMAP_CORRECTABLE_TOTAL", "Number of remapped rows for correctable errors"
     ),
-    "DEV_ROW_REMAP_FAILURE": Since47(
+    "DEV_ROW_REMAP_FAILURE": ScaledField(
         "DEV_ROW_REMAP_FAILED", "Whether remapping of rows has failed"
     ),
 } | {
-    f"PROF_{old}": Since47(f"PROF_{new}", text, 1, 6)
+    f"PROF_{old}": ScaledField(f"PROF_{new}", text, 1, 6)
     for old, new, text in (
         (
             "GR_ENGINE_ACTIVE",
@@ -327,10 +335,10 @@ def _renamed(field: Field) -> Field:
         return field
     old = field.value
 
-    def value(reading: Reading) -> float:
+    def value(reading: DcgmReading) -> float:
         return round(old(reading) * since.per_old, 6)
 
-    head = Head(f"DCGM_FI_{since.name}", since.text, field.head.kind)
+    head = FamilyHead(f"DCGM_FI_{since.name}", since.text, field.head.kind)
     kept = since.decimals or field.decimals
     return replace(field, head=head, value=value, decimals=kept)
 
@@ -398,7 +406,7 @@ def identity(node: Node, entity: Entity, style: Style) -> Pairs:
 _NOBODY: Pairs = (("container", ""), ("namespace", ""), ("pod", ""))
 
 
-def attributions(entity: Entity, step: Step, style: Style) -> Iterator[Pairs]:
+def attributions(entity: Entity, step: EntityState, style: Style) -> Iterator[Pairs]:
     """The pod labels of the series of one field: one set, or one per sharing pod and a bare one."""
     shared = any(device.replica_count for device in entity.devices)
     if style.virtual_gpus and shared:
@@ -417,7 +425,7 @@ def attributions(entity: Entity, step: Step, style: Style) -> Iterator[Pairs]:
     yield (*_pod(holder, style), *_claim(holder))
 
 
-def _pod(holder: Holder, style: Style) -> Pairs:
+def _pod(holder: EntityHolder, style: Style) -> Pairs:
     labels = [
         ("container", holder.container),
         ("namespace", holder.pod.namespace),
@@ -428,7 +436,7 @@ def _pod(holder: Holder, style: Style) -> Pairs:
     return tuple(labels)
 
 
-def _claim(holder: Holder) -> Pairs:
+def _claim(holder: EntityHolder) -> Pairs:
     if not holder.by_claim:
         return ()
     claim = next((c.claim_name for c in holder.pod.claims), "")

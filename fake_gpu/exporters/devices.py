@@ -18,7 +18,7 @@ from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
-from fake_gpu.fleet.model import Card, Device, Hold, Node, PodLife, Utilisation
+from fake_gpu.fleet.model import Card, Device, DeviceHold, Node, PodLife, Utilisation
 
 # In seconds, later than any time: the end of an interval without an end.
 NO_END = 1 << 52
@@ -48,11 +48,11 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class EntityHolder:
     """The pod and container that has an entity, from the kubelet's pod-resources API."""
 
     pod: PodLife
-    hold: Hold
+    hold: DeviceHold
     device: Device
 
     @property
@@ -64,14 +64,14 @@ class Holder:
         return bool(self.hold.claim_uid)
 
 
-class Step(NamedTuple):
+class EntityState(NamedTuple):
     """The state of an entity during `[from_at, until_at)`, in whole seconds."""
 
     from_at: int
     until_at: int
     pct: Fraction | int  # of the entity, 0..100
     used_mib: int
-    holders: tuple[Holder, ...]  # in the order in which they came
+    holders: tuple[EntityHolder, ...]  # in the order in which they came
 
 
 def entities_of(node: Node) -> tuple[Entity, ...]:
@@ -114,7 +114,7 @@ def _instance_profile(device: Device) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Stowaway:
+class UnaccountedProcess:
     """A process on a card that no pod accounts for."""
 
     card_index: int
@@ -127,12 +127,12 @@ class NodeUse:
     """The steps of all entities of one node."""
 
     def __init__(
-        self, node: Node, pods: Iterable[PodLife], stowaways: Sequence[Stowaway] = ()
+        self, node: Node, pods: Iterable[PodLife], stowaways: Sequence[UnaccountedProcess] = ()
     ) -> None:
         self.node = node
         self.stowaways = stowaways
         self.entities = entities_of(node)
-        self._holds: dict[str, list[tuple[PodLife, Hold]]] = {}
+        self._holds: dict[str, list[tuple[PodLife, DeviceHold]]] = {}
         for pod in pods:
             for hold in pod.holds:
                 self._holds.setdefault(hold.device_id, []).append((pod, hold))
@@ -140,7 +140,7 @@ class NodeUse:
 
     def steps(
         self, entity: Entity, from_at: int, until_at: int, *, loads: bool = True
-    ) -> list[Step]:
+    ) -> list[EntityState]:
         """The entity's steps in a window, adjoining, without a hole.
 
         Without `loads` they say only who has it, and are few.
@@ -167,7 +167,7 @@ class NodeUse:
         card: Card,
         from_at: int,
         until_at: int,
-        known: Mapping[int, Sequence[Step]] | None = None,
+        known: Mapping[int, Sequence[EntityState]] | None = None,
     ) -> list[tuple[int, int, int]]:
         """The card's power as (from, until, milliwatts), adjoining over the whole window.
 
@@ -221,7 +221,7 @@ class NodeUse:
             totals.append(microjoules)
 
 
-def _covers(steps: Sequence[Step], from_at: int, until_at: int) -> bool:
+def _covers(steps: Sequence[EntityState], from_at: int, until_at: int) -> bool:
     return bool(steps) and (steps[0].from_at, steps[-1].until_at) == (from_at, until_at)
 
 
@@ -235,7 +235,7 @@ def _milliwatts(card: Card, load: Fraction | int, fraction: int = 1) -> int:
 class _Held:
     """A hold with all that its steps need, worked out once."""
 
-    holder: Holder
+    holder: EntityHolder
     known_from: int  # the device plugin allocates when the kubelet admits the pod
     until: int
     runs: tuple[tuple[int, int], ...]  # of the container that has the device
@@ -246,12 +246,12 @@ class _Held:
         return self.known_from, self.holder.pod.uid, self.holder.device.device_id
 
 
-def _held(entity: Entity, pod: PodLife, hold: Hold, device: Device) -> _Held:
+def _held(entity: Entity, pod: PodLife, hold: DeviceHold, device: Device) -> _Held:
     seen = pod.acknowledged_at
     loads = pod.loads(hold)
     ends = [*(load.from_at for load in loads[1:]), NO_END]
     return _Held(
-        Holder(pod, hold, device),
+        EntityHolder(pod, hold, device),
         max(hold.held_from, seen if seen is not None else NO_END),
         NO_END if hold.held_until is None else hold.held_until,
         tuple(
@@ -298,7 +298,7 @@ class _Changes:
                     for begins, ends, pct in phases(use, low - origin, high - origin):
                         self._add_load(origin + begins, origin + ends, held.weight * pct)
 
-    def add_stowaway(self, entity: Entity, stowaway: Stowaway) -> None:
+    def add_stowaway(self, entity: Entity, stowaway: UnaccountedProcess) -> None:
         low, high = max(self.low, stowaway.from_at), min(self.high, stowaway.until_at)
         if low < high:
             usable = entity.memory_mib - entity.reserved_mib
@@ -313,12 +313,12 @@ class _Changes:
         self._memory[low] = self._memory.get(low, 0) + mebibytes
         self._memory[high] = self._memory.get(high, 0) - mebibytes
 
-    def steps(self, entity: Entity) -> Iterator[Step]:
+    def steps(self, entity: Entity) -> Iterator[EntityState]:
         usable = entity.memory_mib - entity.reserved_mib
         times = {self.low, self.high, *self._loads, *self._memory, *self._comings, *self._goings}
         pct: Fraction | int = 0
         used = 0
-        holders: tuple[Holder, ...] = ()
+        holders: tuple[EntityHolder, ...] = ()
         present: list[_Held] = []
         for start, end in pairwise(sorted(times)):
             pct += self._loads.get(start, 0)
@@ -329,7 +329,7 @@ class _Changes:
                 present = sorted([*present, *self._comings.get(start, [])], key=_Held.order)
                 holders = tuple(held.holder for held in present)
             shown = min(max(used, IDLE_USED_MIB), usable)
-            yield Step(start, end, min(pct, 100), shown, holders)
+            yield EntityState(start, end, min(pct, 100), shown, holders)
 
 
 def phases(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -371,7 +371,7 @@ def _weight(entity: Entity, device: Device) -> Fraction | int:
 
 
 def _memory(
-    entity: Entity, device: Device, hold: Hold, known_mib: int | None, used_pct: int
+    entity: Entity, device: Device, hold: DeviceHold, known_mib: int | None, used_pct: int
 ) -> int:
     usable = entity.memory_mib - entity.reserved_mib
     if known_mib is not None:

@@ -18,7 +18,7 @@ MetricKind = Literal["gauge", "counter", "untyped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SeriesLine:
     """One series at one instant, without the name of its family."""
 
     labels: Pairs  # in the exporter's order
@@ -26,7 +26,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FamilyHead:
     """The HELP and TYPE lines of a family."""
 
     name: str
@@ -38,7 +38,7 @@ class Head:
 
 
 def family_text(
-    head: Head, lines: Iterable[Line], number: Callable[[float], str] = exposition_text
+    head: FamilyHead, lines: Iterable[SeriesLine], number: Callable[[float], str] = exposition_text
 ) -> str:
     """A family as it stands in an exposition."""
     return head.text() + "".join(
@@ -60,7 +60,7 @@ _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?')
 _ESCAPE = re.compile(r"\\(.)")
 
 
-def read_lines(text: str) -> Iterator[tuple[str, Line]]:
+def read_lines(text: str) -> Iterator[tuple[str, SeriesLine]]:
     """Every sample of an exposition with the name of its family."""
     for row in text.splitlines():
         match = _SAMPLE.fullmatch(row.strip())
@@ -70,7 +70,7 @@ def read_lines(text: str) -> Iterator[tuple[str, Line]]:
             (name, _ESCAPE.sub(_unescaped, value))
             for name, value in _LABEL.findall(match.group(2) or "")
         )
-        yield match.group(1), Line(pairs, parse_value(match.group(3)))
+        yield match.group(1), SeriesLine(pairs, parse_value(match.group(3)))
 
 
 def _unescaped(match: re.Match[str]) -> str:

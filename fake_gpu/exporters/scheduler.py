@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fake_gpu.exporters.exposition import Head, Line, Pairs, family_text
-from fake_gpu.exporters.kube_state_metrics.forms import Document, Family, Rows, quantity
+from fake_gpu.exporters.exposition import FamilyHead, Pairs, SeriesLine, family_text
+from fake_gpu.exporters.kube_state_metrics.forms import Document, ObjectMetric, Rows, quantity
 
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
 _SHOWS = (
@@ -22,8 +22,8 @@ def _nothing(_: Document) -> Pairs:
     return ()
 
 
-def _rows(which: str) -> Family:
-    head = Head(
+def _rows(which: str) -> ObjectMetric:
+    head = FamilyHead(
         f"kube_pod_resource_{'request' if which == 'requests' else 'limit'}",
         "[STABLE] Resources "
         + ("requested by" if which == "requests" else "limit for")
@@ -37,7 +37,7 @@ def _rows(which: str) -> Family:
             if amount:
                 yield _labels(pod, resource), amount
 
-    return Family(head, "Pod", _nothing, rows)
+    return ObjectMetric(head, "Pod", _nothing, rows)
 
 
 def _terminal(pod: Document) -> bool:
@@ -85,7 +85,7 @@ def _labels(pod: Document, resource: str) -> Pairs:
     )
 
 
-FAMILIES: tuple[Family, ...] = (_rows("limits"), _rows("requests"))
+FAMILIES: tuple[ObjectMetric, ...] = (_rows("limits"), _rows("requests"))
 
 
 def exposition(pods: Iterable[Document]) -> str:
@@ -93,7 +93,7 @@ def exposition(pods: Iterable[Document]) -> str:
     listed = list(pods)
     parts = []
     for family in FAMILIES:
-        lines: list[Line] = [line for pod in listed for line in family.lines(pod)]
+        lines: list[SeriesLine] = [line for pod in listed for line in family.lines(pod)]
         if lines:
             parts.append(family_text(family.head, sorted(lines, key=lambda line: line.labels)))
     return "".join(parts)

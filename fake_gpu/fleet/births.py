@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fake_gpu.fleet.model import OwnerRef, WorkloadChange, WorkloadLife
-from fake_gpu.scenario.seeds import Family, Stream
+from fake_gpu.scenario.seeds import RandomStream, StreamFamily
 from fake_gpu.scenario.spec_work import WorkloadSpec
 from fake_gpu.scenario.utilisation import Load, parse_load
 
@@ -30,7 +30,7 @@ FOREVER_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class PodArrival:
     """One pod that a workload wants at an instant."""
 
     at: int
@@ -41,7 +41,7 @@ class Birth:
 
 
 @dataclass(slots=True)
-class Maker:
+class PodCreator:
     """One workload of one cluster, which creates pods."""
 
     seed: int
@@ -50,20 +50,22 @@ class Maker:
     started_at: int  # of the scenario
     ended_at: int
     objects: dict[tuple[str, str], WorkloadLife] = field(default_factory=dict)
-    _family: Family | None = None
-    _uuids: Family | None = None
+    _family: StreamFamily | None = None
+    _uuids: StreamFamily | None = None
 
-    def draw(self, *names: object) -> Stream:
+    def draw(self, *names: object) -> RandomStream:
         """The stream of something that belongs to this workload."""
         if self._family is None:
             spec = self.spec
-            self._family = Family(self.seed, self.cluster_id, spec.namespace, spec.name, spec.kind)
+            self._family = StreamFamily(
+                self.seed, self.cluster_id, spec.namespace, spec.name, spec.kind
+            )
         return self._family.stream(*names)
 
     def uuid(self, *names: object) -> str:
         """The UUID of something in this workload's namespace."""
         if self._uuids is None:
-            self._uuids = Family(self.seed, "uuid", self.cluster_id, self.spec.namespace)
+            self._uuids = StreamFamily(self.seed, "uuid", self.cluster_id, self.spec.namespace)
         return self._uuids.stream(*names).uuid()
 
     def load(self) -> Load:
@@ -85,17 +87,17 @@ class Maker:
     def until_at(self) -> int:
         return self.spec.until if self.spec.until is not None else self.ended_at
 
-    def first_births(self) -> Iterator[Birth]:
+    def first_births(self) -> Iterator[PodArrival]:
         """The births that follow from the scenario alone, in order; may be many, so lazily."""
         if self.spec.pods or self.spec.kind == "DaemonSet":
             return
         if self.spec.arrivals is None:
             for replica in range(self.spec.replicas):
-                yield Birth(self.from_at, 0, replica)
+                yield PodArrival(self.from_at, 0, replica)
             return
         for group, at in enumerate(self._arrival_times()):
             for replica in range(self.spec.replicas):
-                yield Birth(at, group, replica)
+                yield PodArrival(at, group, replica)
 
     def _arrival_times(self) -> Iterator[int]:
         arrivals = self.spec.arrivals
@@ -118,7 +120,7 @@ class Maker:
 
     # --- names and owners ---------------------------------------------------------------------
 
-    def pod_names(self, birth: Birth, at: int) -> Iterator[str]:
+    def pod_names(self, birth: PodArrival, at: int) -> Iterator[str]:
         """The names that a pod may have: one name, or several where its end is drawn."""
         name = self.group_name(birth.group, at)
         match self.spec.kind:

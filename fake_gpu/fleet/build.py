@@ -10,28 +10,28 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fake_gpu.fleet.births import Maker
+from fake_gpu.fleet.births import PodCreator
 from fake_gpu.fleet.claims import ClaimDesk
 from fake_gpu.fleet.disturbances import expect_faults, expect_namespaces, expect_nodes
 from fake_gpu.fleet.fault_specs import Effects, as_faults
 from fake_gpu.fleet.model import (
     BudgetLife,
-    Cluster,
     Fault,
     Fleet,
     Monitoring,
     Node,
     PodLife,
     ScrapeJob,
+    SimulatedCluster,
     WorkloadLife,
 )
 from fake_gpu.fleet.names import require_own_names
 from fake_gpu.fleet.namespaces import Namespaces, build_namespaces
 from fake_gpu.fleet.nodes import build_node
-from fake_gpu.fleet.play import Play
+from fake_gpu.fleet.play import ClusterSimulation
 from fake_gpu.fleet.quotas import QuotaDesk, quota_lives
 from fake_gpu.fleet.room import Room
-from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.scenario.named_mig_layouts import LayoutBook
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec import JOBS, ClusterSpec, MonitoringSpec, Scenario
@@ -47,7 +47,7 @@ HISTORY_BEYOND_SECONDS = 2 * 3_600
 
 
 @dataclass(slots=True)
-class Stage:
+class PreparedCluster:
     """One cluster, ready to be played."""
 
     spec: ClusterSpec
@@ -55,12 +55,12 @@ class Stage:
     created_at: int
     nodes: tuple[Node, ...]
     namespaces: Namespaces
-    makers: tuple[Maker, ...]
-    play: Play
+    makers: tuple[PodCreator, ...]
+    play: ClusterSimulation
     claims: ClaimDesk
 
 
-def build_fleet(loaded: Loaded) -> Fleet:
+def build_fleet(loaded: LoadedScenario) -> Fleet:
     """The whole history of a scenario."""
     scenario = loaded.scenario
     faults = as_faults(scenario, cluster_ids(scenario))
@@ -84,7 +84,7 @@ def build_fleet(loaded: Loaded) -> Fleet:
     )
 
 
-def iter_pods(loaded: Loaded) -> Iterator[PodLife]:
+def iter_pods(loaded: LoadedScenario) -> Iterator[PodLife]:
     """All pods of a scenario, each when its life is over, in bounded memory."""
     scenario = loaded.scenario
     faults = as_faults(scenario, cluster_ids(scenario))
@@ -97,7 +97,9 @@ def cluster_ids(scenario: Scenario) -> Mapping[str, str]:
     return {c.name: c.id or uuid_of(scenario.seed, "cluster", c.name) for c in scenario.clusters}
 
 
-def stages(loaded: Loaded, faults: Sequence[Fault], fired: dict[str, int]) -> Iterator[Stage]:
+def stages(
+    loaded: LoadedScenario, faults: Sequence[Fault], fired: dict[str, int]
+) -> Iterator[PreparedCluster]:
     """Each cluster set up, with the faults that are part of its history."""
     scenario = loaded.scenario
     for spec in scenario.clusters:
@@ -112,7 +114,7 @@ def _stage(
     faults: Sequence[Fault],
     layouts: LayoutBook,
     fired: dict[str, int],
-) -> Stage:
+) -> PreparedCluster:
     created_at = scenario.from_ - OLDER_SECONDS
     horizon = scenario.until + HISTORY_BEYOND_SECONDS
 
@@ -124,7 +126,7 @@ def _stage(
     # A trace has an owner with pods of several requests as several workloads of one name.
     owners: dict[tuple[object, ...], dict[tuple[str, str], WorkloadLife]] = defaultdict(dict)
     makers = tuple(
-        Maker(
+        PodCreator(
             scenario.seed,
             cluster_id,
             w,
@@ -152,15 +154,19 @@ def _stage(
         for name in sorted({q.namespace for q in spec.quotas})
     }
     room = Room(nodes, {node.name: node for node in spec.nodes}, claims, horizon)
-    play = Play(scenario.seed, cluster_id, horizon, makers, room, QuotaDesk(quotas), namespaces)
+    play = ClusterSimulation(
+        scenario.seed, cluster_id, horizon, makers, room, QuotaDesk(quotas), namespaces
+    )
     expect_nodes(play, nodes)
     expect_namespaces(play, namespaces)
     expect_faults(play, faults)
-    return Stage(spec, cluster_id, created_at, nodes, namespaces, makers, play, claims)
+    return PreparedCluster(spec, cluster_id, created_at, nodes, namespaces, makers, play, claims)
 
 
-def _cluster(scenario: Scenario, stage: Stage, pods: tuple[PodLife, ...]) -> Cluster:
-    return Cluster(
+def _cluster(
+    scenario: Scenario, stage: PreparedCluster, pods: tuple[PodLife, ...]
+) -> SimulatedCluster:
+    return SimulatedCluster(
         cluster_id=stage.cluster_id,
         name=stage.spec.name,
         kubernetes_version=stage.spec.kubernetes,
@@ -224,7 +230,7 @@ def build_monitoring(spec: MonitoringSpec, name: str, cluster_id: str) -> Monito
     )
 
 
-def _workloads(stage: Stage, pods: Sequence[PodLife]) -> tuple[WorkloadLife, ...]:
+def _workloads(stage: PreparedCluster, pods: Sequence[PodLife]) -> tuple[WorkloadLife, ...]:
     """Owner objects; a Job goes with its last pod, and all go with their namespace."""
     last_gone: dict[str, int | None] = {}
     for pod in pods:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fake_gpu.fleet.calendar import Booking
-from fake_gpu.fleet.lives import Life, Taken
+from fake_gpu.fleet.lives import GivenDevices, SimulatedPod
 from fake_gpu.fleet.model import ClaimLife, ClaimResult, Node, PodClaim
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 
 if TYPE_CHECKING:
-    from fake_gpu.fleet.room import Want
+    from fake_gpu.fleet.room import DeviceRequest
 
 DRIVER = "gpu.nvidia.com"
 
@@ -60,7 +60,9 @@ class ClaimDesk:
         uid = self._shared.get((spec.namespace, claim.shared))
         return self._open[uid].bookings if uid is not None else None
 
-    def allocate(self, life: Life, node: Node, at: int, wants: Sequence[Want]) -> None:
+    def allocate(
+        self, life: SimulatedPod, node: Node, at: int, wants: Sequence[DeviceRequest]
+    ) -> None:
         """The pod's claims are allocated to it; requests on a DRA node become claims too."""
         claims: list[PodClaim] = []
         for number, (want, lot) in enumerate(zip(wants, life.taken, strict=True)):
@@ -76,7 +78,13 @@ class ClaimDesk:
         life.claims = tuple(claims)
 
     def _opened(
-        self, life: Life, node: Node, at: int, want: Want, lot: Taken, number: int
+        self,
+        life: SimulatedPod,
+        node: Node,
+        at: int,
+        want: DeviceRequest,
+        lot: GivenDevices,
+        number: int,
     ) -> _Open:
         extended = want.claim is None
         spec = want.claim or ClaimSpec("gpu.nvidia.com", want.count)
@@ -103,7 +111,7 @@ class ClaimDesk:
             self._shared[key] = uid
         return opened
 
-    def leave(self, life: Life, at: int) -> frozenset[str]:
+    def leave(self, life: SimulatedPod, at: int) -> frozenset[str]:
         """A pod ends; returns the claims that others still use."""
         still: set[str] = set()
         for lot in life.taken:

@@ -14,9 +14,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from fake_gpu.fleet.feature_discovery import CardCut, instance_names
-from fake_gpu.fleet.hardware import Placed, gpu_instance_id, products, resource_of, shares
+from fake_gpu.fleet.hardware import PlacedInstance, gpu_instance_id, products, resource_of, shares
 from fake_gpu.fleet.model import Card, Device
-from fake_gpu.scenario.seeds import Stream, stream
+from fake_gpu.scenario.seeds import RandomStream, stream
 from fake_gpu.scenario.spec_hardware import PARTITIONS, NodeSpec
 
 WHOLE = "whole"
@@ -53,7 +53,7 @@ def cards_of(seed: int, cluster: str, spec: NodeSpec, node: str, position: int) 
 
 
 def devices_of(
-    spec: NodeSpec, cut: CardCut, draw: Stream, exists_from: int, exists_until: int | None
+    spec: NodeSpec, cut: CardCut, draw: RandomStream, exists_from: int, exists_until: int | None
 ) -> list[Device]:
     """The devices of one card while it is cut so."""
     card = cut.card
@@ -85,10 +85,10 @@ def devices_of(
 def _instance(
     spec: NodeSpec,
     card: Card,
-    placed: Placed,
+    placed: PlacedInstance,
     number: int,
     name: str,
-    draw: Stream,
+    draw: RandomStream,
     exists_from: int,
     exists_until: int | None,
 ) -> Device:

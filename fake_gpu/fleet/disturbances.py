@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fake_gpu.fleet.calendar import FOR_EVER
-from fake_gpu.fleet.lives import End, Life
+from fake_gpu.fleet.lives import End, SimulatedPod
 from fake_gpu.fleet.model import Fault, Node, Run
 from fake_gpu.fleet.namespaces import Namespaces
 from fake_gpu.fleet.order import CHANGES
-from fake_gpu.fleet.play import Play
+from fake_gpu.fleet.play import ClusterSimulation
 from fake_gpu.fleet.stops import lose, stop, strand
 from fake_gpu.scenario.seeds import stream
 
@@ -26,7 +26,7 @@ TOLERATED_SECONDS = 300
 LOOK_AGAIN_SECONDS = 60
 
 
-def expect_nodes(play: Play, nodes: Sequence[Node]) -> None:
+def expect_nodes(play: ClusterSimulation, nodes: Sequence[Node]) -> None:
     """Every change of a node's state, and its end, is an event."""
     for node in nodes:
         for state in node.states:
@@ -35,7 +35,7 @@ def expect_nodes(play: Play, nodes: Sequence[Node]) -> None:
             play.at(node.gone_at, CHANGES, lambda now, n=node: _node_goes(play, n, now))  # type: ignore[misc]
 
 
-def _node_changes(play: Play, node: Node, now: int) -> None:
+def _node_changes(play: ClusterSimulation, node: Node, now: int) -> None:
     play.room.refresh(node.name, now)
     state = play.room.node_at(node.name, now)
     if state is None:
@@ -51,7 +51,7 @@ def _node_changes(play: Play, node: Node, now: int) -> None:
     play.retry_pending(now)
 
 
-def _not_ready_too_long(play: Play, node: Node, since: int, now: int) -> None:
+def _not_ready_too_long(play: ClusterSimulation, node: Node, since: int, now: int) -> None:
     lasting = [s for s in node.states if s.from_at < now and (s.until_at or FOR_EVER) > since]
     if any(s.ready == "True" for s in lasting) or play.room.node_at(node.name, now) is None:
         return
@@ -66,14 +66,14 @@ def _not_ready_too_long(play: Play, node: Node, since: int, now: int) -> None:
             strand(play, life, now, min(back, default=None))
 
 
-def _node_goes(play: Play, node: Node, now: int) -> None:
+def _node_goes(play: ClusterSimulation, node: Node, now: int) -> None:
     """The node object is deleted: its pods are collected, without an end."""
     for life in play.pods_once_on(node.name):
         lose(play, life, now)
     play.room.refresh(node.name, now)
 
 
-def expect_namespaces(play: Play, namespaces: Namespaces) -> None:
+def expect_namespaces(play: ClusterSimulation, namespaces: Namespaces) -> None:
     for life in namespaces.lives:
         if life.terminating_at is not None:
             play.at(
@@ -83,7 +83,7 @@ def expect_namespaces(play: Play, namespaces: Namespaces) -> None:
             )
 
 
-def _namespace_goes(play: Play, name: str, now: int) -> None:
+def _namespace_goes(play: ClusterSimulation, name: str, now: int) -> None:
     for life in list(play.living.values()):
         if life.spec.namespace != name or life.exact:
             continue
@@ -102,7 +102,7 @@ _ENDS: dict[str, End] = {
 }
 
 
-def expect_faults(play: Play, faults: Sequence[Fault]) -> None:
+def expect_faults(play: ClusterSimulation, faults: Sequence[Fault]) -> None:
     """The fleet's faults that touch running pods."""
     for fault in faults:
         if fault.cluster_id not in ("", play.cluster_id):
@@ -115,7 +115,7 @@ def expect_faults(play: Play, faults: Sequence[Fault]) -> None:
             play.keepers.append(fault)
 
 
-def chosen(play: Play, fault: Fault) -> list[Life]:
+def chosen(play: ClusterSimulation, fault: Fault) -> list[SimulatedPod]:
     """Running pods that a fault is about, by its filters and its seed."""
     share = fault.parameters.get("share")
     lives = []
@@ -133,7 +133,7 @@ def chosen(play: Play, fault: Fault) -> list[Life]:
     return lives
 
 
-def _end_pods(play: Play, fault: Fault, now: int) -> None:
+def _end_pods(play: ClusterSimulation, fault: Fault, now: int) -> None:
     lives = chosen(play, fault)
     if not lives:
         _look_again(play, now, fault, _end_pods)
@@ -150,7 +150,10 @@ def _end_pods(play: Play, fault: Fault, now: int) -> None:
 
 
 def _look_again(
-    play: Play, now: int, fault: Fault, act: Callable[[Play, Fault, int], None]
+    play: ClusterSimulation,
+    now: int,
+    fault: Fault,
+    act: Callable[[ClusterSimulation, Fault, int], None],
 ) -> None:
     """No pod was there: the fault waits for one, as long as it lasts."""
     later = now + LOOK_AGAIN_SECONDS
@@ -158,7 +161,7 @@ def _look_again(
         play.at(later, CHANGES, lambda t: act(play, fault, t))
 
 
-def _crash_loop(play: Play, fault: Fault, now: int) -> None:
+def _crash_loop(play: ClusterSimulation, fault: Fault, now: int) -> None:
     every, pause = fault.parameters["every"], fault.parameters["pause"]
     assert isinstance(every, int), "the catalogue says a duration"
     assert isinstance(pause, int), "the catalogue says a duration"

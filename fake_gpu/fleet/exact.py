@@ -6,19 +6,19 @@ Not here: generated pods (`play`), or giving devices (`room`).
 
 from __future__ import annotations
 
-from fake_gpu.fleet.births import Birth, Maker
-from fake_gpu.fleet.lives import Life
+from fake_gpu.fleet.births import PodArrival, PodCreator
+from fake_gpu.fleet.lives import SimulatedPod
 from fake_gpu.fleet.model import DeviceLoad, Run
-from fake_gpu.scenario.seeds import Stream, uuid_of
+from fake_gpu.scenario.seeds import RandomStream, uuid_of
 from fake_gpu.scenario.spec_work import PodSpec
 
 _EXIT_CODES = {"completed": 0, "error": 1, "evicted": 137, "evicted_without_end": 137}
 _REASONS = {"completed": "Completed"}
 
 
-def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
+def exact_life(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
     """The life of the `number`-th exact pod of a workload."""
-    birth = Birth(spec.created, number, number)
+    birth = PodArrival(spec.created, number, number)
     draw = maker.draw("exact", number)
     name = spec.name or _name(maker, birth)
     uid = spec.uid or uuid_of(
@@ -28,7 +28,7 @@ def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
     runs = _runs(spec)
     finished = runs[-1].ended_at if runs else None
     gone = _gone(maker, spec, finished)
-    life = Life(
+    life = SimulatedPod(
         cluster_id=maker.cluster_id,
         spec=maker.spec,
         name=name,
@@ -59,7 +59,7 @@ def exact_life(maker: Maker, spec: PodSpec, number: int) -> Life:
     return life
 
 
-def _give_loads(life: Life, spec: PodSpec, draw: Stream) -> None:
+def _give_loads(life: SimulatedPod, spec: PodSpec, draw: RandomStream) -> None:
     """Drawn in the order in which they are written: one more at the end changes no other."""
     for load in spec.card_loads:
         use = load.utilisation.play(draw)
@@ -71,7 +71,7 @@ def _give_loads(life: Life, spec: PodSpec, draw: Stream) -> None:
         life.later_loads[load.card] = tuple(sorted((*known, later), key=lambda each: each.from_at))
 
 
-def _name(maker: Maker, birth: Birth) -> str:
+def _name(maker: PodCreator, birth: PodArrival) -> str:
     if maker.spec.kind == "Pod" and len(maker.spec.pods) > 1:
         return f"{maker.spec.name}-{birth.replica}"
     return next(maker.pod_names(birth, birth.at))
@@ -99,7 +99,7 @@ def _reason(until: int | None, exit_code: int) -> str:
     return "Completed" if exit_code == 0 else "Error"
 
 
-def _gone(maker: Maker, spec: PodSpec, finished: int | None) -> int | None:
+def _gone(maker: PodCreator, spec: PodSpec, finished: int | None) -> int | None:
     if spec.gone is not None:
         return spec.gone
     if spec.deleted is not None:
@@ -113,7 +113,7 @@ def _acknowledged(scheduled: int | None, runs: list[Run]) -> int | None:
     return min([scheduled + 1, *(run.started_at for run in runs[:1])])
 
 
-def _squeeze_init(life: Life) -> None:
+def _squeeze_init(life: SimulatedPod) -> None:
     """Init containers share the time between binding and the first start."""
     early = [c for c in life.spec.all_containers() if c.kind != "main"]
     if not early or life.scheduled_at is None or life.started_at is None:

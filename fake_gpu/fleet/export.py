@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fake_gpu.fleet.hardware import products, profiles
-from fake_gpu.fleet.model import Cluster, Fleet, Node, PodLife
+from fake_gpu.fleet.model import Fleet, Node, PodLife, SimulatedCluster
 
 Row = dict[str, str | int | None]
 Rows = dict[str, list[Row]]
@@ -62,7 +62,7 @@ def _text(value: object) -> str:
     return ",".join(str(v) for v in value) if isinstance(value, tuple) else str(value)
 
 
-def _node(rows: Rows, cluster: Cluster, node: Node) -> None:
+def _node(rows: Rows, cluster: SimulatedCluster, node: Node) -> None:
     key: Row = {"cluster_id": cluster.cluster_id, "node_name": node.name}
     rows["nodes"].append(
         key | {"is_worker": int("worker" in node.roles), "card_count": len(node.cards)}

@@ -16,10 +16,10 @@ from fake_gpu.fleet.model import Fault, Node
 from fake_gpu.fleet.namespaces import always_there, labels_of
 from fake_gpu.scenario.errors import BadScenario, Problem
 from fake_gpu.scenario.named_mig_layouts import LayoutBook
-from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.schema import InvalidScenarioValue
 from fake_gpu.scenario.seeds import stream
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
-from fake_gpu.scenario.spec_hardware import IncidentSpec, Layout, NodeChangeSpec, NodeSpec
+from fake_gpu.scenario.spec_hardware import CardLayoutSpec, IncidentSpec, NodeChangeSpec, NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceChangeSpec, NamespaceSpec
 
 # All lives of a namespace of one name, in order.
@@ -130,7 +130,7 @@ def check_named_layouts(spec: NodeSpec, layouts: LayoutBook) -> None:
     for layout in wanted:
         try:
             layouts.card_layouts(layout, spec.product, spec.cards)
-        except Unreadable as error:
+        except InvalidScenarioValue as error:
             problem = Problem(0, f"node {spec.name}", error.seen, error.remedy)
             raise BadScenario(spec.name, [problem]) from error
 
@@ -145,7 +145,7 @@ def _changed(spec: NodeSpec, fault: Fault) -> NodeSpec:
         case "node_removed" if (spec.joins or 0) < fault.from_at < (spec.leaves or FOR_EVER):
             return replace(spec, leaves=fault.from_at)
         case "mig_repartition" if spec.mig:
-            layout = Layout(str(parameters["layout"]), ())
+            layout = CardLayoutSpec(str(parameters["layout"]), ())
             takes = int(str(parameters["takes"]))
             change = NodeChangeSpec(fault.from_at, layout=layout, takes=takes)
             return replace(spec, changes=(*spec.changes, change))

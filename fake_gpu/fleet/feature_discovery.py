@@ -13,7 +13,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fake_gpu.fleet.hardware import Placed, Product, products, profiles, split_profile
+from fake_gpu.fleet.hardware import (
+    HardwareProduct,
+    PlacedInstance,
+    products,
+    profiles,
+    split_profile,
+)
 from fake_gpu.fleet.model import Card
 from fake_gpu.scenario.spec_hardware import NodeSpec
 
@@ -25,7 +31,7 @@ class CardCut:
     """One card and its instances: None is a whole card, () is MIG with nothing made."""
 
     card: Card
-    placed: tuple[Placed, ...] | None
+    placed: tuple[PlacedInstance, ...] | None
 
 
 def node_labels(spec: NodeSpec, name: str, cuts: Sequence[CardCut]) -> dict[str, str]:
@@ -47,7 +53,9 @@ def node_labels(spec: NodeSpec, name: str, cuts: Sequence[CardCut]) -> dict[str,
     return labels | nvidia_labels(spec, product, cuts)
 
 
-def nvidia_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> dict[str, str]:
+def nvidia_labels(
+    spec: NodeSpec, product: HardwareProduct, cuts: Sequence[CardCut]
+) -> dict[str, str]:
     """The labels of GPU feature discovery for NVIDIA cards."""
     major, _, minor = product.compute_capability.partition(".")
     driver = spec.driver_version.split(".")
@@ -105,7 +113,9 @@ def _sharing_labels(spec: NodeSpec, product: str, prefix: str) -> dict[str, str]
     }
 
 
-def _mig_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> dict[str, str]:
+def _mig_labels(
+    spec: NodeSpec, product: HardwareProduct, cuts: Sequence[CardCut]
+) -> dict[str, str]:
     assert spec.mig is not None, "asked only for nodes with MIG"
     if all(cut.placed is None for cut in cuts):
         return {}  # MIG is enabled on no card: labels as without MIG
@@ -126,7 +136,7 @@ def _mig_labels(spec: NodeSpec, product: Product, cuts: Sequence[CardCut]) -> di
 
 
 def _single_labels(
-    spec: NodeSpec, product: Product, cuts: Sequence[CardCut], names: Mapping[str, int]
+    spec: NodeSpec, product: HardwareProduct, cuts: Sequence[CardCut], names: Mapping[str, int]
 ) -> dict[str, str]:
     """Strategy single: `gpu.count` and the rest describe MIG instances, not cards."""
     if len(names) != 1 or any(cut.placed is None for cut in cuts):
@@ -150,7 +160,7 @@ _AMPERE_OF_FOUR = {1: (1, 0, 0, 0), 2: (2, 2, 0, 0), 4: (4, 4, 1, 1)}
 _LATER = {1: (1, 1, 1, 0), 2: (2, 2, 2, 0), 3: (3, 3, 3, 0), 4: (4, 4, 4, 0), 7: (8, 7, 7, 1)}
 
 
-def _instance_labels(prefix: str, placed: Placed, name: str) -> dict[str, str]:
+def _instance_labels(prefix: str, placed: PlacedInstance, name: str) -> dict[str, str]:
     """Labels of an instance, or of a compute instance in it: that has its own multiprocessors."""
     profile = placed.profile
     slots = profile.compute_slots
@@ -182,7 +192,7 @@ def _engines(mig_family: str, slots: int) -> tuple[int, int, int, int]:
     return by_slots[slots]
 
 
-def instance_names(placed: Placed) -> tuple[str, ...]:
+def instance_names(placed: PlacedInstance) -> tuple[str, ...]:
     """The profiles under which an instance is offered: its compute instances, or itself."""
     return placed.compute_instances or (placed.profile.profile,)
 
@@ -191,7 +201,7 @@ def _dotted(profile: str) -> str:
     return profile.replace("+", ".")
 
 
-def amd_labels(spec: NodeSpec, product: Product) -> dict[str, str]:
+def amd_labels(spec: NodeSpec, product: HardwareProduct) -> dict[str, str]:
     """The labels of AMD's node labeller."""
     compute, _, memory = (spec.partition or "spx_nps1").partition("_")
     values = {

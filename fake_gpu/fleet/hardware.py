@@ -21,7 +21,7 @@ _COMPUTE_INSTANCE = re.compile(r"(\d+)c\.(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class HardwareProduct:
     product: str
     model_name: str
     vendor: Literal["nvidia", "amd"]
@@ -52,7 +52,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedInstance:
     """A GPU instance at its place, with the compute instances in it (1: the whole of it)."""
 
     profile: Profile
@@ -61,11 +61,11 @@ class Placed:
 
 
 @cache
-def products() -> Mapping[str, Product]:
+def products() -> Mapping[str, HardwareProduct]:
     """Every product that a scenario can name, by its GFD label."""
     numbers = ("memory_mib", "compute_slots", "memory_slots", "idle_watts", "peak_watts")
     return {
-        row["product"]: Product(**{**row, **{n: int(row[n]) for n in numbers}})  # type: ignore[arg-type]
+        row["product"]: HardwareProduct(**{**row, **{n: int(row[n]) for n in numbers}})  # type: ignore[arg-type]
         for row in _rows("products.csv")
     }
 
@@ -109,7 +109,7 @@ def resource_of(profile: str) -> str:
     return "nvidia.com/mig-" + profile.replace("+", ".")
 
 
-def place(product: Product, layout: Mapping[str, int]) -> tuple[Placed, ...] | None:
+def place(product: HardwareProduct, layout: Mapping[str, int]) -> tuple[PlacedInstance, ...] | None:
     """Instances at their places, by place; None when they do not fit on one card."""
     known = profiles(product.mig_family)
     instances = _instances(known, layout)
@@ -122,7 +122,9 @@ def place(product: Product, layout: Mapping[str, int]) -> tuple[Placed, ...] | N
         return None
     ordered = sorted(instances, key=lambda i: (-i[0].placement_size, -i[0].compute_slots))
     for starts in _placements([profile for profile, _ in ordered], 0, product.compute_slots):
-        placed = [Placed(p, s, parts) for (p, parts), s in zip(ordered, starts, strict=True)]
+        placed = [
+            PlacedInstance(p, s, parts) for (p, parts), s in zip(ordered, starts, strict=True)
+        ]
         return tuple(sorted(placed, key=lambda p: p.start))
     return None
 
@@ -177,7 +179,7 @@ def _placements(
             yield (start, *others)
 
 
-def gpu_instance_id(placed: Placed, memory_slots: int) -> int:
+def gpu_instance_id(placed: PlacedInstance, memory_slots: int) -> int:
     """As real cards number them: 7g 0, halves from 1, quarters from 3, eighths from 7."""
     if placed.profile.placement_size == memory_slots:
         return 0
@@ -185,7 +187,9 @@ def gpu_instance_id(placed: Placed, memory_slots: int) -> int:
     return parts - 1 + placed.start // placed.profile.placement_size
 
 
-def shares(product: Product, placed: Placed, compute_instance: str) -> tuple[Fraction, Fraction]:
+def shares(
+    product: HardwareProduct, placed: PlacedInstance, compute_instance: str
+) -> tuple[Fraction, Fraction]:
     """(compute, memory) of the physical card that one instance is."""
     memory = Fraction(placed.profile.placement_size, product.memory_slots)
     if not compute_instance:

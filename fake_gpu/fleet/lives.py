@@ -13,8 +13,8 @@ from typing import Literal
 from fake_gpu.fleet.calendar import Booking
 from fake_gpu.fleet.model import (
     Container,
+    DeviceHold,
     DeviceLoad,
-    Hold,
     OwnerRef,
     PhaseChange,
     PodClaim,
@@ -30,7 +30,7 @@ _PHASE_REASON = {"evicted": "Evicted", "evicted_without_end": "Evicted"}
 
 
 @dataclass(slots=True)
-class Taken:
+class GivenDevices:
     """Devices of one resource (or claim) that a pod was given."""
 
     resource: str  # "" for a claim
@@ -40,7 +40,7 @@ class Taken:
 
 
 @dataclass(slots=True)
-class Life:
+class SimulatedPod:
     """A pod being played; times are set as they become known."""
 
     cluster_id: str
@@ -67,7 +67,7 @@ class Life:
     deletion_requested_at: int | None = None
     grace_seconds: int = 30
     gone_at: int | None = None
-    taken: list[Taken] = field(default_factory=list)
+    taken: list[GivenDevices] = field(default_factory=list)
     claims: tuple[PodClaim, ...] = ()
     card_loads: dict[int, tuple[Utilisation, int | None]] = field(default_factory=dict)
     later_loads: dict[int, tuple[DeviceLoad, ...]] = field(default_factory=dict)  # by card
@@ -93,7 +93,7 @@ class Life:
         }
 
 
-def frozen(life: Life) -> PodLife:
+def frozen(life: SimulatedPod) -> PodLife:
     """The life as the fleet keeps it."""
     containers = life.spec.all_containers()
     dealt = deal(containers, life.taken)
@@ -132,7 +132,7 @@ def restart_policy(kind: str) -> Literal["Always", "OnFailure", "Never"]:
     return "Always" if kind in forever else "Never"
 
 
-def _container(life: Life, spec: ContainerSpec, device_ids: tuple[str, ...]) -> Container:
+def _container(life: SimulatedPod, spec: ContainerSpec, device_ids: tuple[str, ...]) -> Container:
     match spec.kind:
         case "init":
             run = life.init_runs.get(spec.name)
@@ -144,7 +144,7 @@ def _container(life: Life, spec: ContainerSpec, device_ids: tuple[str, ...]) -> 
     return Container(spec.name, spec.kind, spec.requests, runs, device_ids, spec.image)
 
 
-def _sidecar_runs(life: Life, name: str) -> tuple[Run, ...]:
+def _sidecar_runs(life: SimulatedPod, name: str) -> tuple[Run, ...]:
     """A sidecar starts in its turn and stays until the last main container has ended."""
     first = life.init_runs.get(name)
     if first is None:
@@ -152,7 +152,7 @@ def _sidecar_runs(life: Life, name: str) -> tuple[Run, ...]:
     return (Run(first.started_at, life.finished_at, 0, "Completed" if life.finished_at else ""),)
 
 
-def _phases(life: Life) -> tuple[PhaseChange, ...]:
+def _phases(life: SimulatedPod) -> tuple[PhaseChange, ...]:
     phases = [PhaseChange(life.created_at, "Pending")]
     if life.started_at is not None:
         phases.append(PhaseChange(life.started_at, "Running"))
@@ -165,16 +165,16 @@ def _phases(life: Life) -> tuple[PhaseChange, ...]:
 
 
 @dataclass(slots=True)
-class Dealt:
+class ContainerDevices:
     """Which container has which devices, and which part of a booking is whose."""
 
     devices: dict[str, tuple[str, ...]]
     pieces: list[tuple[Booking, str, str]]  # (part of a booking, container, claim uid)
 
 
-def deal(containers: Sequence[ContainerSpec], taken: Sequence[Taken]) -> Dealt:
+def deal(containers: Sequence[ContainerSpec], taken: Sequence[GivenDevices]) -> ContainerDevices:
     """Devices to containers as the kubelet does it: those of init containers are used again."""
-    dealt = Dealt({}, [])
+    dealt = ContainerDevices({}, [])
     devices: dict[str, list[str]] = {}
     mains = [c.name for c in containers if c.kind == "main"]
     for lot in taken:
@@ -196,7 +196,7 @@ def deal(containers: Sequence[ContainerSpec], taken: Sequence[Taken]) -> Dealt:
     return dealt
 
 
-def _pieces(containers: Sequence[ContainerSpec], lot: Taken) -> list[tuple[Booking, str]]:
+def _pieces(containers: Sequence[ContainerSpec], lot: GivenDevices) -> list[tuple[Booking, str]]:
     """Main containers first, then devices of init containers only, then the latest sidecars."""
     wanted = {c.name: c.requests.get(lot.resource, 0) for c in containers}
     mains = [c.name for c in containers if c.kind == "main"]
@@ -232,11 +232,11 @@ def _first_units(bookings: Sequence[Booking], count: int) -> list[str]:
     return used
 
 
-def _holds(life: Life, dealt: Dealt) -> tuple[Hold, ...]:
+def _holds(life: SimulatedPod, dealt: ContainerDevices) -> tuple[DeviceHold, ...]:
     if life.scheduled_at is None:
         return ()
     return tuple(
-        Hold(
+        DeviceHold(
             device_id=booking.device.device_id,
             held_from=life.scheduled_at,
             held_until=life.finished_at,

@@ -11,9 +11,9 @@ Conventions, without exception:
   created before the window is a pod that was there when measuring began.
 - Tuples are ordered: by time, then by name. Nothing depends on iteration order of a set.
 - A device is one unit that a device plugin allocates: a card, a MIG instance, an AMD partition.
-  Where it is shared (time-slicing, MPS), it is one `Device` with a `replica_count`, and a `Hold`
-  has a range of its replicas. No device, and no replica, is held by two pods at one instant, except
-  through one shared ResourceClaim (`Hold.claim_uid`).
+  Where it is shared (time-slicing, MPS), it is one `Device` with a `replica_count`, and a
+  `DeviceHold` has a range of its replicas. No device, and no replica, is held by two pods at one
+  instant, except through one shared ResourceClaim (`DeviceHold.claim_uid`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ from fake_gpu.fleet.model_nodes import (
     NodeState,
 )
 from fake_gpu.fleet.model_pods import (
-    Asking,
     BudgetLife,
     ClaimLife,
     ClaimResult,
     Container,
     ContainerKind,
+    DeviceHold,
     DeviceLoad,
-    Hold,
     NamespaceLife,
     OwnerRef,
     PhaseChange,
@@ -48,6 +47,7 @@ from fake_gpu.fleet.model_pods import (
     PodLife,
     PodPhase,
     QuotaLife,
+    Requester,
     Run,
     WorkloadChange,
     WorkloadLife,
@@ -58,21 +58,19 @@ from fake_gpu.fleet.model_time import holds, instant, second
 __all__ = [
     "BUSY",
     "IDLE",
-    "Asking",
     "BudgetLife",
     "Card",
     "ClaimLife",
     "ClaimResult",
-    "Cluster",
     "Container",
     "ContainerKind",
     "DcgmNames",
     "Device",
+    "DeviceHold",
     "DeviceLoad",
     "DeviceMakeup",
     "Fault",
     "Fleet",
-    "Hold",
     "Incident",
     "Monitoring",
     "NamespaceLife",
@@ -84,8 +82,10 @@ __all__ = [
     "PodLife",
     "PodPhase",
     "QuotaLife",
+    "Requester",
     "Run",
     "ScrapeJob",
+    "SimulatedCluster",
     "Utilisation",
     "WorkloadChange",
     "WorkloadLife",
@@ -146,7 +146,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class SimulatedCluster:
     cluster_id: str  # the UID of its kube-system namespace
     name: str
     kubernetes_version: str  # "v1.34.1"
@@ -176,12 +176,12 @@ class Fleet:
     seed: int
     started_at: int  # the window that the scenario is about
     ended_at: int
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[SimulatedCluster, ...]
     faults: tuple[Fault, ...] = ()
     # How often each fault of the fleet itself touched something; views count theirs as they show.
     fired: Mapping[str, int] = field(default_factory=dict)
 
-    def cluster(self, cluster_id: str) -> Cluster:
+    def cluster(self, cluster_id: str) -> SimulatedCluster:
         for cluster in self.clusters:
             if cluster.cluster_id == cluster_id:
                 return cluster

@@ -36,7 +36,7 @@ class Container:
     image: str = "registry.example/train:1"
 
 
-class Asking(Protocol):
+class Requester(Protocol):
     """A requester of extended resources, such as a container."""
 
     @property
@@ -46,7 +46,7 @@ class Asking(Protocol):
     def requests(self) -> Mapping[str, int]: ...
 
 
-def effective_requests(containers: Iterable[Asking]) -> Mapping[str, int]:
+def effective_requests(containers: Iterable[Requester]) -> Mapping[str, int]:
     """max(over init i: init i + sidecars before it, sum of main + sidecars), by resource."""
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
@@ -74,7 +74,7 @@ class DeviceLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class DeviceHold:
     """A pod has one exact device during `[held_from, held_until)`: binding until its end."""
 
     device_id: str
@@ -135,7 +135,7 @@ class PodLife:
     deletion_requested_at: int | None
     grace_seconds: int  # deletionTimestamp = deletion_requested_at + grace_seconds: a deadline
     gone_at: int | None  # the object was deleted
-    holds: tuple[Hold, ...]
+    holds: tuple[DeviceHold, ...]
     owners: tuple[OwnerRef, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class PodLife:
         """
         return effective_requests(self.containers)
 
-    def loads(self, hold: Hold) -> tuple[DeviceLoad, ...]:
+    def loads(self, hold: DeviceHold) -> tuple[DeviceLoad, ...]:
         """How it uses a device that it holds, from its start on; nothing when it never started."""
         started = self.started_at
         if started is None:

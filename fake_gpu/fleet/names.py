@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from domain.interval import format_instant
 from fake_gpu.fleet.calendar import FOR_EVER
-from fake_gpu.fleet.lives import Life
+from fake_gpu.fleet.lives import SimulatedPod
 from fake_gpu.fleet.model import WorkloadLife, instant
 from fake_gpu.scenario.errors import NameTaken
 
@@ -22,26 +22,26 @@ from fake_gpu.scenario.errors import NameTaken
 class Names:
     """The pods of one cluster by namespace and name."""
 
-    _holders: dict[tuple[str, str], Life] = field(default_factory=dict)
+    _holders: dict[tuple[str, str], SimulatedPod] = field(default_factory=dict)
 
     def is_free(self, namespace: str, name: str, at: int) -> bool:
         holder = self._holders.get((namespace, name))
         return holder is None or (holder.gone_at is not None and holder.gone_at <= at)
 
-    def take(self, life: Life) -> None:
+    def take(self, life: SimulatedPod) -> None:
         """The pod is created: its name is taken until it is gone."""
         key = (life.spec.namespace, life.name)
         if not self.is_free(*key, life.created_at):
             raise pod_name_taken(life, self._holders[key])
         self._holders[key] = life
 
-    def give_back(self, life: Life) -> None:
+    def give_back(self, life: SimulatedPod) -> None:
         key = (life.spec.namespace, life.name)
         if self._holders.get(key) is life:
             del self._holders[key]
 
 
-def pod_name_taken(life: Life, other: Life) -> NameTaken:
+def pod_name_taken(life: SimulatedPod, other: SimulatedPod) -> NameTaken:
     since = format_instant(instant(other.created_at))
     gone = other.gone_at
     until = "with no end" if gone is None else f"until {format_instant(instant(gone))}"

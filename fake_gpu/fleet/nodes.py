@@ -18,7 +18,7 @@ from fake_gpu.fleet.hardware import place, products
 from fake_gpu.fleet.model import Card, DcgmNames, Device, Incident, Node, NodeState
 from fake_gpu.scenario.named_mig_layouts import LayoutBook
 from fake_gpu.scenario.seeds import stream, uuid_of
-from fake_gpu.scenario.spec_hardware import Layout, NodeSpec
+from fake_gpu.scenario.spec_hardware import CardLayoutSpec, NodeSpec
 
 CardLayouts = tuple[Mapping[str, int] | None, ...]  # of each card; None is a whole card
 
@@ -88,7 +88,7 @@ def _dcgm_names(spec: NodeSpec) -> tuple[tuple[int, tuple[DcgmNames, ...]], ...]
 def _epochs(spec: NodeSpec, book: LayoutBook, created: int) -> list[_Epoch]:
     changes = [(c.at, c.at + c.takes, c.layout) for c in spec.changes if c.layout is not None]
     first = spec.mig.layout if spec.mig else None
-    starts: list[tuple[int, int, Layout | None]] = [
+    starts: list[tuple[int, int, CardLayoutSpec | None]] = [
         (created, created, first),
         *sorted(changes, key=lambda c: c[0]),
     ]
@@ -100,7 +100,7 @@ def _epochs(spec: NodeSpec, book: LayoutBook, created: int) -> list[_Epoch]:
     return epochs
 
 
-def _card_layouts(spec: NodeSpec, layout: Layout | None, book: LayoutBook) -> CardLayouts:
+def _card_layouts(spec: NodeSpec, layout: CardLayoutSpec | None, book: LayoutBook) -> CardLayouts:
     if layout is None:
         return (None,) * spec.cards
     return book.card_layouts(layout, spec.product, spec.cards)

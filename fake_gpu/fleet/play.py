@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from fake_gpu.fleet.births import FOREVER_KINDS, Birth, Maker
+from fake_gpu.fleet.births import FOREVER_KINDS, PodArrival, PodCreator
 from fake_gpu.fleet.exact import exact_life
-from fake_gpu.fleet.lives import Life, frozen
+from fake_gpu.fleet.lives import SimulatedPod, frozen
 from fake_gpu.fleet.model import Fault, PodLife, Run
 from fake_gpu.fleet.names import Names, pod_name_taken
 from fake_gpu.fleet.namespaces import Namespaces, is_there_from_until
@@ -28,7 +28,7 @@ from fake_gpu.fleet.quotas import QuotaDesk
 from fake_gpu.fleet.room import Room, does_not_fit
 from fake_gpu.fleet.scheduler import TRIED_AT_ONCE
 from fake_gpu.fleet.stops import stop
-from fake_gpu.scenario.seeds import Stream
+from fake_gpu.scenario.seeds import RandomStream
 from fake_gpu.scenario.spec_work import PodSpec
 
 # How often a failed Job makes another pod, and how long it waits (backoffLimit, back-off).
@@ -42,23 +42,23 @@ Action = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Play:
+class ClusterSimulation:
     """The state of one cluster while it is played."""
 
     seed: int
     cluster_id: str
     horizon: int  # the end of the history, a little after the scenario's
-    makers: Sequence[Maker]
+    makers: Sequence[PodCreator]
     room: Room
     quotas: QuotaDesk
     namespaces: Namespaces
     names: Names = field(default_factory=Names)
     keepers: list[Fault] = field(default_factory=list)  # faults that keep ended pods
     now: int = 0
-    living: dict[str, Life] = field(default_factory=dict)
-    maker_of: dict[str, Maker] = field(default_factory=dict)
+    living: dict[str, SimulatedPod] = field(default_factory=dict)
+    maker_of: dict[str, PodCreator] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
-    _pending: list[Life] = field(default_factory=list)
+    _pending: list[SimulatedPod] = field(default_factory=list)
     _heap: list[tuple[int, int, int, Action]] = field(default_factory=list)
     _counter: int = 0
     _attempts: dict[tuple[int, int], int] = field(default_factory=dict)  # by maker and replica
@@ -85,10 +85,10 @@ class Play:
         for life in sorted(self.living.values(), key=lambda p: (p.created_at, p.name, p.uid)):
             yield frozen(_as_known(life, self.horizon))
 
-    def _start(self, maker: Maker) -> None:
+    def _start(self, maker: PodCreator) -> None:
         births = maker.first_births()
 
-        def bear_next(birth: Birth) -> None:
+        def bear_next(birth: PodArrival) -> None:
             def act(now: int) -> None:
                 self.bear(maker, birth, now)
                 after = next(births, None)
@@ -102,21 +102,23 @@ class Play:
             bear_next(first)
         if maker.spec.kind == "DaemonSet" and not maker.spec.pods:
             for node in self.room.nodes_matching(maker.spec):
-                self._bear_at(maker, Birth(max(node.created_at, maker.from_at), 0, 0, 0, node.name))
+                self._bear_at(
+                    maker, PodArrival(max(node.created_at, maker.from_at), 0, 0, 0, node.name)
+                )
         for change in maker.spec.changes:
             if change.replicas is not None:
                 self.at(change.at, CHANGES, lambda now: self._scale(maker, now))
         if maker.spec.until is not None:
             self.at(maker.spec.until, CHANGES, lambda now: self._stop_workload(maker, now))
 
-    def _bear_at(self, maker: Maker, birth: Birth) -> None:
+    def _bear_at(self, maker: PodCreator, birth: PodArrival) -> None:
         self.at(birth.at, ASKS, lambda now: self.bear(maker, birth, now))
 
     # --- exact pods ---------------------------------------------------------------------------
 
     def _place_exact(self) -> None:
         """Pods with a node and exact times have their devices before anyone else asks."""
-        exact: list[tuple[int, int, Life, PodSpec]] = []
+        exact: list[tuple[int, int, SimulatedPod, PodSpec]] = []
         for maker in self.makers:
             for number, spec in enumerate(maker.spec.pods):
                 life = exact_life(maker, spec, number)
@@ -139,7 +141,7 @@ class Play:
                 self.room.reserve_exact(life, spec.cards)
             self._expect_exact(life)
 
-    def _expect_exact(self, life: Life) -> None:
+    def _expect_exact(self, life: SimulatedPod) -> None:
         self.at(life.created_at, CHANGES, lambda now: self._exact_made(life))
         if life.scheduled_at is not None:
             self.at(life.scheduled_at, EXACT, lambda now: self.room.begin_exact(life, now))
@@ -148,11 +150,11 @@ class Play:
         if life.gone_at is not None:
             self.at(life.gone_at, GOES, lambda now: self._exact_gone(life))
 
-    def _exact_made(self, life: Life) -> None:
+    def _exact_made(self, life: SimulatedPod) -> None:
         self.names.take(life)
         self.quotas.count(life, +1)
 
-    def _exact_gone(self, life: Life) -> None:
+    def _exact_gone(self, life: SimulatedPod) -> None:
         if life.finished_at is None:
             self.quotas.count(life, -1)
         self.names.give_back(life)
@@ -161,7 +163,7 @@ class Play:
 
     # --- generated pods -----------------------------------------------------------------------
 
-    def bear(self, maker: Maker, birth: Birth, now: int) -> None:
+    def bear(self, maker: PodCreator, birth: PodArrival, now: int) -> None:
         """A workload makes a pod, unless it is gone or its quota is used up."""
         namespace = maker.spec.namespace
         if now >= maker.until_at or not self.namespaces.takes_pods(namespace, now):
@@ -181,14 +183,14 @@ class Play:
         delay = maker.spec.scheduling.draw(self.draw_for(life, "scheduling"))
         self.at(now + delay, ASKS, lambda t: self._look_for_place(life, t))
 
-    def _new_life(self, maker: Maker, birth: Birth, now: int) -> Life:
+    def _new_life(self, maker: PodCreator, birth: PodArrival, now: int) -> SimulatedPod:
         spec = maker.spec
         name = ""
         for name in islice(maker.pod_names(birth, now), NAMES_TRIED):
             if self.names.is_free(spec.namespace, name, now):
                 break
         draw = maker.draw("life", birth.group, birth.replica, birth.attempt, birth.node)
-        return Life(
+        return SimulatedPod(
             cluster_id=self.cluster_id,
             spec=replace(spec, node=birth.node) if birth.node else spec,
             name=name,
@@ -203,11 +205,11 @@ class Play:
             grace_seconds=spec.grace_seconds,
         )
 
-    def draw_for(self, life: Life, what: str) -> Stream:
+    def draw_for(self, life: SimulatedPod, what: str) -> RandomStream:
         maker = self.maker_of[life.uid]
         return maker.draw(what, life.group, life.replica, life.attempt, life.spec.node)
 
-    def _look_for_place(self, life: Life, now: int) -> None:
+    def _look_for_place(self, life: SimulatedPod, now: int) -> None:
         if life.uid not in self.living or life.scheduled_at is not None:
             return
         if life.deletion_requested_at is not None:
@@ -215,7 +217,7 @@ class Play:
         if not self._bind(life, now):
             insort(self._pending, life, key=_turn)
 
-    def _bind(self, life: Life, now: int) -> bool:
+    def _bind(self, life: SimulatedPod, now: int) -> bool:
         """Give the pod a node and its devices, and plan its life; False when nothing fits."""
         draw = self.draw_for(life, "course")
         started = self._plan_start(life, draw, now)
@@ -235,7 +237,7 @@ class Play:
             self.at(ended, ENDS, lambda t: self.ends(life, version, t))
         return True
 
-    def _plan_start(self, life: Life, draw: Stream, now: int) -> int:
+    def _plan_start(self, life: SimulatedPod, draw: RandomStream, now: int) -> int:
         at = now + life.spec.starting.draw(draw)
         for container in life.spec.all_containers():
             if container.kind == "init":
@@ -247,7 +249,9 @@ class Play:
                 at += 1
         return at
 
-    def _plan_end(self, life: Life, draw: Stream, started: int) -> tuple[int | None, int | None]:
+    def _plan_end(
+        self, life: SimulatedPod, draw: RandomStream, started: int
+    ) -> tuple[int | None, int | None]:
         """(end, when its deletion is asked for) as far as they follow from the workload."""
         if life.spec.lifetime is None:
             return None, None
@@ -260,15 +264,15 @@ class Play:
         life.end, life.exit_code = ("error", 1) if failed else ("completed", 0)
         return lived, None
 
-    def stopping_seconds(self, life: Life, draw: Stream) -> int:
+    def stopping_seconds(self, life: SimulatedPod, draw: RandomStream) -> int:
         return min(life.spec.stopping.draw(draw), life.grace_seconds)
 
-    def _asked_to_go(self, life: Life, version: int, now: int) -> None:
+    def _asked_to_go(self, life: SimulatedPod, version: int, now: int) -> None:
         if life.version == version and life.uid in self.living:
             life.deletion_requested_at = now
             self.replace_pod(life, now, terminating=True)
 
-    def ends(self, life: Life, version: int, now: int) -> None:
+    def ends(self, life: SimulatedPod, version: int, now: int) -> None:
         """All containers have ended: devices are free, and the object stays for a while."""
         if life.version != version or life.uid not in self.living or life.finished_at is not None:
             return
@@ -287,7 +291,7 @@ class Play:
         if not deleted:
             self.replace_pod(life, now, terminating=False)
 
-    def released(self, life: Life, now: int) -> None:
+    def released(self, life: SimulatedPod, now: int) -> None:
         self.room.release(life, now)
         self.quotas.count(life, -1)
         for admitted in self.quotas.admitted(life.spec.namespace):
@@ -307,7 +311,7 @@ class Play:
                 left.append(life)
         self._pending[:TRIED_AT_ONCE] = left
 
-    def goes(self, life: Life, now: int) -> None:
+    def goes(self, life: SimulatedPod, now: int) -> None:
         """The object is deleted."""
         if life.uid not in self.living:
             return
@@ -320,27 +324,27 @@ class Play:
 
     # --- replacement --------------------------------------------------------------------------
 
-    def replace_pod(self, life: Life, now: int, *, terminating: bool) -> None:
+    def replace_pod(self, life: SimulatedPod, now: int, *, terminating: bool) -> None:
         """The owner's reaction to a pod that ends or is deleted."""
         maker = self.maker_of[life.uid]
         kind = maker.spec.kind
-        again = Birth(now, life.group, life.replica, life.attempt + 1, life.spec.node)
+        again = PodArrival(now, life.group, life.replica, life.attempt + 1, life.spec.node)
         if kind in ("Deployment", "ReplicaSet"):
             self.at(now, ASKS, lambda t: self.bear(maker, again, t))
         failed_job = kind in ("Job", "CronJob") and not terminating and life.end != "completed"
         if failed_job and life.attempt < JOB_RETRIES:
             self.at(now + JOB_BACKOFF_SECONDS, ASKS, lambda t: self.bear(maker, again, t))
 
-    def _after_gone(self, life: Life, now: int) -> None:
+    def _after_gone(self, life: SimulatedPod, now: int) -> None:
         """A StatefulSet makes a pod again, under the same name, when the old one is gone."""
         maker = self.maker_of[life.uid]
         node_is_there = not life.spec.node or self.room.node_at(life.spec.node, now) is not None
         if maker.spec.kind in ("StatefulSet", "DaemonSet") and node_is_there:
             node = life.spec.node if maker.spec.kind == "DaemonSet" else ""
-            again = Birth(now, life.group, life.replica, life.attempt + 1, node)
+            again = PodArrival(now, life.group, life.replica, life.attempt + 1, node)
             self.at(now, ASKS, lambda t: self.bear(maker, again, t))
 
-    def _scale(self, maker: Maker, now: int) -> None:
+    def _scale(self, maker: PodCreator, now: int) -> None:
         """Pods above the wanted number are deleted, and missing ones made."""
         wanted, living = maker.spec.replicas_at(now), self.pods_of(maker)
         for life in living:
@@ -351,17 +355,17 @@ class Play:
         there = {p.replica for p in living if waits or p.deletion_requested_at is None}
         for replica in sorted(set(range(wanted)) - there):
             attempt = self._attempts.get((id(maker), replica), -1) + 1
-            self._bear_at(maker, Birth(now, 0, replica, attempt))
+            self._bear_at(maker, PodArrival(now, 0, replica, attempt))
 
-    def _stop_workload(self, maker: Maker, now: int) -> None:
+    def _stop_workload(self, maker: PodCreator, now: int) -> None:
         for life in self.pods_of(maker):
             if life.finished_at is None:
                 stop(self, life, now, "deleted", replace_it=False)
 
-    def pods_of(self, maker: Maker) -> list[Life]:
+    def pods_of(self, maker: PodCreator) -> list[SimulatedPod]:
         return [p for p in list(self.living.values()) if self.maker_of.get(p.uid) is maker]
 
-    def pods_once_on(self, node: str) -> list[Life]:
+    def pods_once_on(self, node: str) -> list[SimulatedPod]:
         """Pods whose object still names the node, ended or not."""
         return [p for p in list(self.living.values()) if p.node_name == node]
 
@@ -369,11 +373,13 @@ class Play:
         self.fired[fault.fault_id] = self.fired.get(fault.fault_id, 0) + 1
 
 
-def _turn(life: Life) -> tuple[int, int, str, str]:
+def _turn(life: SimulatedPod) -> tuple[int, int, str, str]:
     return (-life.spec.priority, life.created_at, life.name, life.uid)
 
 
-def _runs(life: Life, draw: Stream, started: int, ended: int | None, horizon: int) -> list[Run]:
+def _runs(
+    life: SimulatedPod, draw: RandomStream, started: int, ended: int | None, horizon: int
+) -> list[Run]:
     """The lives of the main containers: one, or several with restarts between them."""
     reason = {"completed": "Completed"}.get(life.end, "Error")
     restarts = life.spec.restarts
@@ -390,7 +396,7 @@ def _runs(life: Life, draw: Stream, started: int, ended: int | None, horizon: in
     return runs
 
 
-def _as_known(life: Life, horizon: int) -> Life:
+def _as_known(life: SimulatedPod, horizon: int) -> SimulatedPod:
     """A generated pod that outlives the history: planned changes have not happened."""
     if not life.exact:
         runs = [run for run in life.main_runs if run.started_at < horizon]

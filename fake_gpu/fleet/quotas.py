@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fake_gpu.fleet.lives import Life
+from fake_gpu.fleet.lives import SimulatedPod
 from fake_gpu.fleet.model import PodLife, QuotaLife, effective_requests
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec_work import QuotaSpec, WorkloadSpec
@@ -39,7 +39,7 @@ class QuotaDesk:
                     return False
         return True
 
-    def count(self, life: Life, sign: int) -> None:
+    def count(self, life: SimulatedPod, sign: int) -> None:
         namespace = life.spec.namespace
         if namespace in self.specs:
             for resource, number in effective_requests(life.spec.all_containers()).items():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from domain.interval import format_instant
 from fake_gpu.fleet.calendar import FOR_EVER, Booking, NodeCalendar
 from fake_gpu.fleet.claims import ClaimDesk
-from fake_gpu.fleet.lives import Life, Taken
+from fake_gpu.fleet.lives import GivenDevices, SimulatedPod
 from fake_gpu.fleet.model import Device, Node, NodeState, effective_requests, instant
 from fake_gpu.fleet.scheduler import FreeIndex, matches
 from fake_gpu.scenario.errors import DoesNotFit
@@ -26,7 +26,7 @@ MOST_NODES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class DeviceRequest:
     """The devices that a pod requests of a node."""
 
     offer: str
@@ -35,11 +35,13 @@ class Want:
     claim: ClaimSpec | None = None
 
 
-def wants_of(spec: WorkloadSpec) -> tuple[Want, ...]:
+def wants_of(spec: WorkloadSpec) -> tuple[DeviceRequest, ...]:
     """A pod's effective request and its claims."""
     requests = effective_requests(spec.all_containers())
-    wants = [Want(resource, count, resource) for resource, count in requests.items() if count]
-    wants += [Want(claim_offer(c), c.memory_mib or c.count, "", c) for c in spec.claims]
+    wants = [
+        DeviceRequest(resource, count, resource) for resource, count in requests.items() if count
+    ]
+    wants += [DeviceRequest(claim_offer(c), c.memory_mib or c.count, "", c) for c in spec.claims]
     return tuple(wants)
 
 
@@ -70,8 +72,10 @@ class Room:
     _numbers: dict[str, int] = field(default_factory=dict)
     _index: FreeIndex = field(default_factory=FreeIndex)
     _states: dict[int, NodeState | None] = field(default_factory=dict)
-    _pods: dict[int, dict[str, Life]] = field(default_factory=dict)
-    _known_wants: dict[int, tuple[WorkloadSpec, tuple[Want, ...]]] = field(default_factory=dict)
+    _pods: dict[int, dict[str, SimulatedPod]] = field(default_factory=dict)
+    _known_wants: dict[int, tuple[WorkloadSpec, tuple[DeviceRequest, ...]]] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes):
@@ -100,7 +104,7 @@ class Room:
         self._states[number] = self.node_at(name, at)
         self._recount(number, at)
 
-    def pods_on(self, name: str) -> list[Life]:
+    def pods_on(self, name: str) -> list[SimulatedPod]:
         return list(self._pods[self._numbers[name]].values())
 
     def nodes_matching(self, spec: WorkloadSpec) -> Iterator[Node]:
@@ -134,7 +138,7 @@ class Room:
     # --- binding ------------------------------------------------------------------------------
 
     def bind(
-        self, life: Life, at: int, ended: int | None, *, whole_life: bool = False
+        self, life: SimulatedPod, at: int, ended: int | None, *, whole_life: bool = False
     ) -> str | None:
         """Find a node and take its devices until `ended`; None when there is no place."""
         wants = self._wants(life)
@@ -147,10 +151,10 @@ class Room:
                 return self.nodes[number].name
         return None
 
-    def _choices(self, spec: WorkloadSpec, wants: Sequence[Want]) -> Iterator[int]:
+    def _choices(self, spec: WorkloadSpec, wants: Sequence[DeviceRequest]) -> Iterator[int]:
         """Nodes that may do, in the order in which they are tried."""
         shared_on = self.claims.nodes_of_shared(spec)
-        first = wants[0] if wants else Want(ANYTHING, 0, "")
+        first = wants[0] if wants else DeviceRequest(ANYTHING, 0, "")
         needed = 0 if shared_on else first.count
         for number in self._index.candidates(first.offer, needed):
             node = self.nodes[number]
@@ -165,22 +169,22 @@ class Room:
 
     def _take(
         self,
-        life: Life,
-        wants: Sequence[Want],
+        life: SimulatedPod,
+        wants: Sequence[DeviceRequest],
         number: int,
         at: int,
         until: int,
         *,
         whole_life: bool,
         only: Sequence[str] = (),
-    ) -> list[Taken] | None:
+    ) -> list[GivenDevices] | None:
         calendar = self._calendars[number]
         ill = frozenset() if life.exact else self._ill(number, at)
-        taken: list[Taken] = []
+        taken: list[GivenDevices] = []
         for want in wants:
             shared = self.claims.shared_bookings(life.spec, want.claim)
             if shared is not None:
-                taken.append(Taken(want.resource, shared, joined=True))
+                taken.append(GivenDevices(want.resource, shared, joined=True))
                 continue
             # A shared claim outlives its first pod, for as long as others use it.
             end = FOR_EVER if want.claim is not None and want.claim.shared else until
@@ -192,16 +196,16 @@ class Room:
                     if not lot.joined:
                         self._give_back(number, lot.bookings, at)
                 return None
-            taken.append(Taken(want.resource, bookings))
+            taken.append(GivenDevices(want.resource, bookings))
         return taken
 
-    def _settle(self, life: Life, number: int, at: int) -> None:
+    def _settle(self, life: SimulatedPod, number: int, at: int) -> None:
         """The pod is on the node now: claims are allocated, counts follow."""
         self._pods[number][life.uid] = life
         self.claims.allocate(life, self.nodes[number], at, self._wants(life))
         self._shift(number, life.taken, -1, at)
 
-    def release(self, life: Life, at: int) -> None:
+    def release(self, life: SimulatedPod, at: int) -> None:
         """All containers of a pod have ended: its devices are free again."""
         if not life.node_name:
             return
@@ -213,7 +217,7 @@ class Room:
             self._give_back(number, lot.bookings, at)
         self._shift(number, free_again, +1, at)
 
-    def _shift(self, number: int, lots: Sequence[Taken], sign: int, at: int) -> None:
+    def _shift(self, number: int, lots: Sequence[GivenDevices], sign: int, at: int) -> None:
         """Units come or go: the same as counting the node anew, and quicker."""
         calendar = self._calendars[number]
         product = self.specs[self.nodes[number].name].product
@@ -233,7 +237,7 @@ class Room:
         if self._index.free(ANYTHING, number) >= 0:
             self._index.put(ANYTHING, product, number, len(self._pods[number]))
 
-    def _wants(self, life: Life) -> tuple[Want, ...]:
+    def _wants(self, life: SimulatedPod) -> tuple[DeviceRequest, ...]:
         """The requests of a pod; they are equal within a workload."""
         key = id(life.spec)
         known = self._known_wants.get(key)
@@ -259,7 +263,7 @@ class Room:
 
     # --- exact pods ---------------------------------------------------------------------------
 
-    def reserve_exact(self, life: Life, cards: Sequence[int]) -> None:
+    def reserve_exact(self, life: SimulatedPod, cards: Sequence[int]) -> None:
         """Take the devices of a pod with a node and exact times, before anyone else asks."""
         number = self._numbers.get(life.node_name)
         if number is None or life.scheduled_at is None:
@@ -298,7 +302,7 @@ class Room:
         life.taken = taken
         require_memory(life)
 
-    def begin_exact(self, life: Life, at: int) -> None:
+    def begin_exact(self, life: SimulatedPod, at: int) -> None:
         """The second at which a pod with exact times is bound."""
         if life.node_name:
             self._settle(life, self._numbers[life.node_name], at)
@@ -309,7 +313,7 @@ class Room:
         life.node_name = node
         require_memory(life)
 
-    def _why_nowhere(self, life: Life, at: int) -> str:
+    def _why_nowhere(self, life: SimulatedPod, at: int) -> str:
         """The requests of a pod, and the free devices of each existing node."""
         wants = self._wants(life)
         wanted = " and ".join(f"{want.count} of {want.offer}" for want in wants)
@@ -326,7 +330,7 @@ class Room:
             f"all of its time; nodes then, with what is free at first: {shown}{more}"
         )
 
-    def _why_not(self, life: Life, number: int, until: int) -> str:
+    def _why_not(self, life: SimulatedPod, number: int, until: int) -> str:
         assert life.scheduled_at is not None, "only bound pods are reserved"
         reasons = []
         for want in self._wants(life):
@@ -340,7 +344,7 @@ class Room:
         return f"on {life.node_name} it wants " + " and ".join(reasons)
 
 
-def require_memory(life: Life) -> None:
+def require_memory(life: SimulatedPod) -> None:
     """A pod fills no more of a device than there is of it."""
     for booking in (booking for lot in life.taken for booking in lot.bookings):
         device = booking.device
@@ -355,7 +359,7 @@ def require_memory(life: Life) -> None:
 
 
 def does_not_fit(
-    life: Life,
+    life: SimulatedPod,
     seen: str,
     *,
     why: str = "a device is held by one pod at a time, and only while it is there",

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fake_gpu.fleet.model import Cluster, Device, Fleet, Hold, Node, PodLife
+from fake_gpu.fleet.model import Device, DeviceHold, Fleet, Node, PodLife, SimulatedCluster
 
-Use = tuple[PodLife, Hold]
+Use = tuple[PodLife, DeviceHold]
 
 
 def topology(fleet: Fleet, at: int) -> dict[str, dict[str, Any]]:
@@ -21,7 +21,7 @@ def topology(fleet: Fleet, at: int) -> dict[str, dict[str, Any]]:
     return {cluster.name: cluster_topology(cluster, at) for cluster in fleet.clusters}
 
 
-def cluster_topology(cluster: Cluster, at: int) -> dict[str, Any]:
+def cluster_topology(cluster: SimulatedCluster, at: int) -> dict[str, Any]:
     users: dict[str, list[Use]] = {}
     for pod in cluster.pods:
         for hold in pod.holds:

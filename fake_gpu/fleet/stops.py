@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fake_gpu.fleet.calendar import FOR_EVER
-from fake_gpu.fleet.lives import End, Life
+from fake_gpu.fleet.lives import End, SimulatedPod
 from fake_gpu.fleet.order import ENDS
 
 if TYPE_CHECKING:
-    from fake_gpu.fleet.play import Play
+    from fake_gpu.fleet.play import ClusterSimulation
 
 
 def stop(
-    play: Play,
-    life: Life,
+    play: ClusterSimulation,
+    life: SimulatedPod,
     now: int,
     how: End,
     *,
@@ -43,7 +43,7 @@ def stop(
     _end_at(play, life, now + (stopping if after is None else after), now)
 
 
-def _end_at(play: Play, life: Life, at: int, now: int) -> None:
+def _end_at(play: ClusterSimulation, life: SimulatedPod, at: int, now: int) -> None:
     """The containers end at `at`, or as planned when that is sooner."""
     if life.planned_end is not None:
         at = min(at, max(life.planned_end, now))
@@ -53,7 +53,7 @@ def _end_at(play: Play, life: Life, at: int, now: int) -> None:
     play.at(at, ENDS, lambda t: play.ends(life, version, t))
 
 
-def strand(play: Play, life: Life, now: int, back_at: int | None) -> None:
+def strand(play: ClusterSimulation, life: SimulatedPod, now: int, back_at: int | None) -> None:
     """Its node is not heard of: asked to go, it runs on until the node is back."""
     if life.exact or life.finished_at is not None or life.deletion_requested_at is not None:
         return
@@ -68,7 +68,7 @@ def strand(play: Play, life: Life, now: int, back_at: int | None) -> None:
         _end_at(play, life, end, now)
 
 
-def lose(play: Play, life: Life, now: int) -> None:
+def lose(play: ClusterSimulation, life: SimulatedPod, now: int) -> None:
     """Its node is gone: the object is collected, without a status of how the containers ended."""
     if life.exact or life.uid not in play.living:
         return

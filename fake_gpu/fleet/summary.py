@@ -10,7 +10,7 @@ from typing import Any
 
 from domain.interval import format_instant
 from fake_gpu.faults.fault_catalogue import CATALOGUE
-from fake_gpu.fleet.model import Cluster, Fault, Fleet, Node, instant
+from fake_gpu.fleet.model import Fault, Fleet, Node, SimulatedCluster, instant
 
 
 def summary(fleet: Fleet) -> list[str]:
@@ -79,7 +79,7 @@ def _when(second: int | None) -> object:
     return None if second is None else instant(second)
 
 
-def _node(cluster: Cluster, node: Node) -> dict[str, Any]:
+def _node(cluster: SimulatedCluster, node: Node) -> dict[str, Any]:
     first = node.states[0]
     return {
         "cluster": cluster.name,
@@ -94,7 +94,7 @@ def _node(cluster: Cluster, node: Node) -> dict[str, Any]:
     }
 
 
-def _pods(cluster: Cluster) -> list[dict[str, Any]]:
+def _pods(cluster: SimulatedCluster) -> list[dict[str, Any]]:
     return [
         {
             "cluster": cluster.name,
@@ -113,7 +113,7 @@ def _pods(cluster: Cluster) -> list[dict[str, Any]]:
     ]
 
 
-def _workloads(cluster: Cluster) -> list[dict[str, Any]]:
+def _workloads(cluster: SimulatedCluster) -> list[dict[str, Any]]:
     counts: dict[tuple[str, str], list[int]] = {}
     for pod in cluster.pods:
         entry = counts.setdefault((pod.namespace, pod.workload), [0, 0, 0])
@@ -133,7 +133,7 @@ def _workloads(cluster: Cluster) -> list[dict[str, Any]]:
     ]
 
 
-def _namespaces(cluster: Cluster) -> list[dict[str, Any]]:
+def _namespaces(cluster: SimulatedCluster) -> list[dict[str, Any]]:
     return [
         {
             "cluster": cluster.name,

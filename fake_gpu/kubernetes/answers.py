@@ -17,7 +17,7 @@ from fake_gpu.kubernetes.texts import encoded
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal(Exception):
+class ApiRefusal(Exception):
     """An answer that is a failure; `retry_after_seconds` also becomes a header."""
 
     code: int
@@ -47,18 +47,18 @@ class Refusal(Exception):
         return status | ({"details": details} if details or self.about is not None else {})
 
 
-def too_old(asked: int, oldest: int) -> Refusal:
+def too_old(asked: int, oldest: int) -> ApiRefusal:
     """The events of a watch."""
-    return Refusal(410, "Expired", f"too old resource version: {asked} ({oldest})")
+    return ApiRefusal(410, "Expired", f"too old resource version: {asked} ({oldest})")
 
 
-def list_too_old() -> Refusal:
+def list_too_old() -> ApiRefusal:
     message = "The resourceVersion for the provided list is too old."
-    return Refusal(410, "Expired", message)
+    return ApiRefusal(410, "Expired", message)
 
 
-def too_large(asked: int, current: int) -> Refusal:
-    return Refusal(
+def too_large(asked: int, current: int) -> ApiRefusal:
+    return ApiRefusal(
         504,
         "Timeout",
         f"Timeout: Too large resource version: {asked}, current: {current}",
@@ -67,14 +67,14 @@ def too_large(asked: int, current: int) -> Refusal:
     )
 
 
-def match_forbidden(why: str) -> Refusal:
+def match_forbidden(why: str) -> ApiRefusal:
     """`resourceVersionMatch` stands, or does not stand, where it may not."""
     cause = {
         "reason": "FieldValueForbidden",
         "message": f"Forbidden: {why}",
         "field": "resourceVersionMatch",
     }
-    return Refusal(
+    return ApiRefusal(
         422,
         "Invalid",
         f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {why}',
@@ -83,8 +83,8 @@ def match_forbidden(why: str) -> Refusal:
     )
 
 
-def token_expired(continue_token: str) -> Refusal:
-    return Refusal(
+def token_expired(continue_token: str) -> ApiRefusal:
+    return ApiRefusal(
         410,
         "Expired",
         "The provided continue parameter is too old to display a consistent list result. You can "
@@ -96,10 +96,10 @@ def token_expired(continue_token: str) -> Refusal:
     )
 
 
-def forbidden(verb: str, resource: Resource, namespace: str = "", name: str = "") -> Refusal:
+def forbidden(verb: str, resource: Resource, namespace: str = "", name: str = "") -> ApiRefusal:
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     what = f'{resource.full_name} "{name}"' if name else resource.full_name
-    return Refusal(
+    return ApiRefusal(
         403,
         "Forbidden",
         f'{what} is forbidden: User "collector" cannot {verb} resource '
@@ -108,8 +108,8 @@ def forbidden(verb: str, resource: Resource, namespace: str = "", name: str = ""
     )
 
 
-def not_found(resource: Resource, name: str) -> Refusal:
-    return Refusal(
+def not_found(resource: Resource, name: str) -> ApiRefusal:
+    return ApiRefusal(
         404,
         "NotFound",
         f'{resource.full_name} "{name}" not found',
@@ -117,10 +117,10 @@ def not_found(resource: Resource, name: str) -> Refusal:
     )
 
 
-def nothing_there() -> Refusal:
+def nothing_there() -> ApiRefusal:
     """A path that the server does not know."""
     message = "the server could not find the requested resource"
-    return Refusal(404, "NotFound", message, about={})
+    return ApiRefusal(404, "NotFound", message, about={})
 
 
 def _about(resource: Resource) -> dict[str, str]:
@@ -178,4 +178,4 @@ def read_continue_token(token: str) -> tuple[int, tuple[str, str]]:
         return int(content["rv"]), (namespace, name)
     except (ValueError, KeyError, TypeError, binascii.Error):
         message = "invalid continue token: continue key is not valid"
-        raise Refusal(400, "BadRequest", message) from None
+        raise ApiRefusal(400, "BadRequest", message) from None

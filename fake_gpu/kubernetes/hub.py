@@ -15,7 +15,7 @@ from datetime import datetime
 DELIVERY_SECONDS_LIMIT = 5.0
 
 
-class Seat:
+class OpenWatch:
     """One open watch: woken by `wake`, and done with the instant in `told_until`."""
 
     def __init__(self) -> None:
@@ -29,11 +29,11 @@ class StepHub:
 
     def __init__(self) -> None:
         self.closed = False
-        self._seats: set[Seat] = set()
+        self._seats: set[OpenWatch] = set()
         self._told = threading.Condition()
 
-    def take_seat(self) -> Seat:
-        seat = Seat()
+    def take_seat(self) -> OpenWatch:
+        seat = OpenWatch()
         with self._told:
             self._seats.add(seat)
         return seat
@@ -45,12 +45,12 @@ class StepHub:
             for seat in self._seats:
                 seat.loop.call_soon_threadsafe(seat.wake.set)
 
-    def leave(self, seat: Seat) -> None:
+    def leave(self, seat: OpenWatch) -> None:
         with self._told:
             self._seats.discard(seat)
             self._told.notify_all()
 
-    def told(self, seat: Seat, until: int) -> None:
+    def told(self, seat: OpenWatch, until: int) -> None:
         """This watch has sent everything up to a second."""
         with self._told:
             seat.told_until = until

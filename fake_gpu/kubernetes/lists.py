@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from fake_gpu.kubernetes.answers import (
     LATEST,
-    Refusal,
+    ApiRefusal,
     continue_token,
     list_text,
     list_too_old,
@@ -90,7 +90,7 @@ def whole_param(params: Params, name: str) -> int:
                 f'invalid resource version: resourceVersion: Invalid value: "{text}": '
                 f'strconv.ParseUint: parsing "{text}": invalid syntax'
             )
-        raise Refusal(400, "BadRequest", message)
+        raise ApiRefusal(400, "BadRequest", message)
     return int(text or 0)
 
 
@@ -111,7 +111,7 @@ def _matching(changes: list[Change], namespace: str, params: Params) -> list[Cha
     try:
         test = matcher(params.get("fieldSelector", ""), params.get("labelSelector", ""))
     except BadSelector as cause:
-        raise Refusal(400, "BadRequest", str(cause)) from None
+        raise ApiRefusal(400, "BadRequest", str(cause)) from None
     inside = [change for change in changes if not namespace or change.namespace == namespace]
     return inside if test is None else [change for change in inside if test(change.object)]
 

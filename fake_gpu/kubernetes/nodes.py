@@ -6,7 +6,7 @@ Not here: pods and their owners.
 
 from __future__ import annotations
 
-from fake_gpu.fleet.model import Cluster, Device, Node, NodeState
+from fake_gpu.fleet.model import Device, Node, NodeState, SimulatedCluster
 from fake_gpu.kubernetes.forms import (
     Document,
     byte_quantity,
@@ -26,7 +26,9 @@ _HEALTHY = (
 )
 
 
-def node_document(cluster: Cluster, node: Node, state: NodeState, version: int) -> Document:
+def node_document(
+    cluster: SimulatedCluster, node: Node, state: NodeState, version: int
+) -> Document:
     """The node as it is during `state`."""
     return {
         "apiVersion": "v1",
@@ -138,7 +140,7 @@ def _ready_since(node: Node, state: NodeState) -> int:
     return since
 
 
-def _info(cluster: Cluster, node: Node) -> Document:
+def _info(cluster: SimulatedCluster, node: Node) -> Document:
     return {
         "architecture": "amd64",
         "bootID": derived_uid("boot", node.uid),

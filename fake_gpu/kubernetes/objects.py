@@ -19,13 +19,13 @@ from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.model import (
     BudgetLife,
     ClaimLife,
-    Cluster,
     Fault,
     NamespaceLife,
     Node,
     NodeState,
     PodLife,
     QuotaLife,
+    SimulatedCluster,
     WorkloadLife,
 )
 from fake_gpu.kubernetes.distortion import Distortion
@@ -127,7 +127,7 @@ class ObjectHistory:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         faults: tuple[Fault, ...] = (),
         ledger: FaultLedger | None = None,
     ) -> None:
@@ -183,7 +183,7 @@ def _versions(changes: Iterable[Change]) -> list[Version]:
     return sorted(versions, key=lambda v: (v.from_at, v.change.resource_version))
 
 
-def _numbered(cluster: Cluster, distortion: Distortion) -> Iterator[Change]:
+def _numbered(cluster: SimulatedCluster, distortion: Distortion) -> Iterator[Change]:
     steps = list(_steps(cluster))
     added = {(step.uid, step.at) for step in steps if step.verb == "ADDED"}
     going = {(step.uid, step.at) for step in steps if step.verb == "DELETED"} - added
@@ -215,7 +215,7 @@ def _order(step: _Step, position: int, going: set[tuple[str, int]]) -> tuple[int
     return step.at, stays, rank if stays else -rank, position
 
 
-def _steps(cluster: Cluster) -> Iterator[_Step]:
+def _steps(cluster: SimulatedCluster) -> Iterator[_Step]:
     for namespace in cluster.namespaces:
         yield from _namespace_steps(namespace)
     for node in cluster.nodes:
@@ -250,7 +250,7 @@ def _namespace_steps(life: NamespaceLife) -> Iterator[_Step]:
         yield step(partial(namespace_document, life, at))
 
 
-def _node_steps(cluster: Cluster, node: Node) -> Iterator[_Step]:
+def _node_steps(cluster: SimulatedCluster, node: Node) -> Iterator[_Step]:
     states: dict[int, NodeState] = {state.from_at: state for state in node.states}
     ordered = sorted(states)
     for at, step in _life("Node", "", node.name, node.uid, states, node.gone_at):

@@ -23,9 +23,9 @@ from starlette.routing import Route
 
 from fake_gpu.clock import VirtualClock
 from fake_gpu.faults.ledger import FaultLedger
-from fake_gpu.fleet.model import Cluster, Fault
+from fake_gpu.fleet.model import Fault, SimulatedCluster
 from fake_gpu.kubernetes import resources
-from fake_gpu.kubernetes.answers import Refusal, nothing_there
+from fake_gpu.kubernetes.answers import ApiRefusal, nothing_there
 from fake_gpu.kubernetes.faults import ApiFaults
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.hub import StepHub
@@ -62,7 +62,7 @@ class KubernetesApi:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         clock: VirtualClock,
         *,
         history: ObjectHistory | None = None,
@@ -158,7 +158,7 @@ class KubernetesApi:
                 if request.query_params.get("watch", "").lower() in ("1", "true"):
                     return self._watch(resource, request)
                 return self._list(resource, request)
-            except Refusal as refusal:
+            except ApiRefusal as refusal:
                 return _refused(refusal)
 
         return list_or_watch
@@ -189,7 +189,7 @@ class KubernetesApi:
                 if written is not None:
                     return _json(written)
                 return _json(read_one(self.view, resource, _namespace(request), name))
-            except Refusal as refusal:
+            except ApiRefusal as refusal:
                 return _refused(refusal)
 
         return get
@@ -209,7 +209,7 @@ class KubernetesApi:
                 name = request.path_params["name"]
                 found = read_one(self.view, resource, _namespace(request), name)
                 return _json(scale_document(resource, found))
-            except Refusal as refusal:
+            except ApiRefusal as refusal:
                 return _refused(refusal)
 
         return get
@@ -228,7 +228,7 @@ class KubernetesApi:
                 body = await _body(request)
                 made = await run_in_threadpool(write, resource, namespace, name, body)
                 return _json(made, 201 if verb == "create" else 200)
-            except Refusal as refusal:
+            except ApiRefusal as refusal:
                 return _refused(refusal)
 
         return handle
@@ -248,7 +248,7 @@ class KubernetesApi:
         self, resource: Resource, namespace: str, name: str, body: Document
     ) -> Document:
         if self._change_workload is None:
-            raise Refusal(405, "MethodNotAllowed", "this server is read only")
+            raise ApiRefusal(405, "MethodNotAllowed", "this server is read only")
         current = read_one(self.view, resource, namespace, name)
         wanted = workload_patch(resource, current, body)
         return self._change_workload(self.cluster.cluster_id, wanted)
@@ -268,7 +268,7 @@ class KubernetesApi:
             try:
                 self._admit(request)
                 return _json(answer(request))
-            except Refusal as refusal:
+            except ApiRefusal as refusal:
                 return _refused(refusal)
 
         return plain
@@ -292,10 +292,10 @@ class KubernetesApi:
             verb, group, plural, part = (
                 str(asked.get(name, "")) for name in ("verb", "group", "resource", "subresource")
             )
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             return _refused(refusal)
         except (ValueError, KeyError, TypeError, AttributeError):
-            return _refused(Refusal(400, "BadRequest", "the object provided is not a review"))
+            return _refused(ApiRefusal(400, "BadRequest", "the object provided is not a review"))
         served = resources.serves(self.resources, verb, group, plural, part)
         namespace = str(asked.get("namespace", ""))
         allowed = served and self._trouble.allows(verb, plural, namespace)
@@ -313,7 +313,7 @@ class KubernetesApi:
 
     def _admit(self, request: Request) -> None:
         if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
-            raise Refusal(401, "Unauthorized", "Unauthorized")
+            raise ApiRefusal(401, "Unauthorized", "Unauthorized")
 
 
 async def _ok(request: Request) -> Response:
@@ -325,18 +325,20 @@ async def _body(request: Request) -> Document:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0]
     if request.method == "PATCH" and kind not in MERGE_PATCHES:
-        raise Refusal(415, "UnsupportedMediaType", f"a patch is one of {', '.join(MERGE_PATCHES)}")
+        raise ApiRefusal(
+            415, "UnsupportedMediaType", f"a patch is one of {', '.join(MERGE_PATCHES)}"
+        )
     text = b""
     async for part in request.stream():
         text += part
         if len(text) > BODY_BYTES_LIMIT:
-            raise Refusal(413, "RequestEntityTooLarge", "the request body is too large")
+            raise ApiRefusal(413, "RequestEntityTooLarge", "the request body is too large")
     try:
         body = json.loads(text)
     except ValueError:
         body = None
     if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
-        raise Refusal(400, "BadRequest", "the body is not a JSON object")
+        raise ApiRefusal(400, "BadRequest", "the body is not a JSON object")
     return body
 
 
@@ -353,7 +355,7 @@ def _json(document: Document, status: int = 200) -> Response:
     return Response(_bytes(document), status, media_type="application/json")
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: ApiRefusal) -> Response:
     headers = {}
     if refusal.retry_after_seconds:
         headers["Retry-After"] = str(refusal.retry_after_seconds)

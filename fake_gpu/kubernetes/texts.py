@@ -19,7 +19,7 @@ from fake_gpu.kubernetes.resources import Resource
 LARGEST_CACHE = 16_000_000
 
 
-class Texts:
+class ObjectTexts:
     """Texts of the versions of objects that were shown last."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ Put here: faults of whole requests. Not here: faults in the contents of a respon
 
 from __future__ import annotations
 
-from fake_gpu.kubernetes.answers import Refusal, forbidden
+from fake_gpu.kubernetes.answers import ApiRefusal, forbidden
 from fake_gpu.kubernetes.faults import forbids
 from fake_gpu.kubernetes.resources import Resource
 from fake_gpu.kubernetes.view import View
@@ -23,12 +23,14 @@ class Trouble:
         at, faults = self.view.second(), self.view.faults
         detail = f"{verb} {resource.plural}"
         if verb == "watch" and faults.meets("watch_dropped", at, detail, resource.plural):
-            raise Refusal(503, "ServiceUnavailable", "apiserver is shutting down")
+            raise ApiRefusal(503, "ServiceUnavailable", "apiserver is shutting down")
         if faults.meets("api_unavailable", at, detail):
-            raise Refusal(503, "ServiceUnavailable", "the server is currently unable to handle it")
+            raise ApiRefusal(
+                503, "ServiceUnavailable", "the server is currently unable to handle it"
+            )
         if faults.meets("api_throttled", at, detail):
             message = "too many requests, please try again later"
-            raise Refusal(429, "TooManyRequests", message, retry_after_seconds=1)
+            raise ApiRefusal(429, "TooManyRequests", message, retry_after_seconds=1)
         if not self.allows(verb, resource.plural, namespace):
             raise forbidden(verb, resource, namespace, name)
 

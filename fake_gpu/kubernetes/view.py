@@ -11,7 +11,7 @@ from datetime import datetime
 from fake_gpu.clock import VirtualClock
 from fake_gpu.kubernetes.faults import ApiFaults, whole
 from fake_gpu.kubernetes.objects import FIRST_RESOURCE_VERSION, ObjectHistory
-from fake_gpu.kubernetes.texts import Texts
+from fake_gpu.kubernetes.texts import ObjectTexts
 from fake_gpu.kubernetes.timeline import Timeline, set_back
 
 
@@ -24,7 +24,7 @@ class View:
         self.clock = clock
         self.faults = faults
         self.history_seconds = history_seconds
-        self.texts = Texts()
+        self.texts = ObjectTexts()
         self._steps = (clock.now_seconds(), clock.now_seconds())
         self._original = Timeline.of(history)
         self._restored = [

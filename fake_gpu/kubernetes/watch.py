@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from fake_gpu.kubernetes.answers import (
-    Refusal,
+    ApiRefusal,
     bookmark,
     match_forbidden,
     too_large,
     too_old,
 )
 from fake_gpu.kubernetes.faults import chosen, drawn, forbids
-from fake_gpu.kubernetes.hub import Seat, StepHub
+from fake_gpu.kubernetes.hub import OpenWatch, StepHub
 from fake_gpu.kubernetes.lists import Params, whole_param
 from fake_gpu.kubernetes.objects import Change
 from fake_gpu.kubernetes.resources import Resource
@@ -64,7 +64,7 @@ class WatchRequest:
         try:
             test = matcher(params.get("fieldSelector", ""), params.get("labelSelector", ""))
         except BadSelector as cause:
-            raise Refusal(400, "BadRequest", str(cause)) from None
+            raise ApiRefusal(400, "BadRequest", str(cause)) from None
         return cls(
             resource=resource,
             namespace=namespace,
@@ -244,7 +244,7 @@ async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncI
         hub.leave(seat)
 
 
-async def _next_step(view: View, seat: Seat) -> None:
+async def _next_step(view: View, seat: OpenWatch) -> None:
     if view.clock.mode == "running":
         await asyncio.sleep(_POLL_SECONDS)
         return
@@ -256,7 +256,7 @@ def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> To
     return "BOOKMARK", encoded(bookmark(resource, version, initial_end))
 
 
-def _error(refusal: Refusal) -> Told:
+def _error(refusal: ApiRefusal) -> Told:
     return "ERROR", encoded(refusal.status())
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fake_gpu.kubernetes.answers import Refusal, not_found
+from fake_gpu.kubernetes.answers import ApiRefusal, not_found
 from fake_gpu.kubernetes.forms import Document, derived_uid, time_text
 from fake_gpu.kubernetes.resources import Resource
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
@@ -62,11 +62,11 @@ class WrittenObjects:
         meta = dict(_mapping(body.get("metadata")))
         name = str(meta.get("name") or "")
         if not name:
-            raise Refusal(422, "Invalid", f"{resource.kind} is invalid: metadata.name: Required")
+            raise ApiRefusal(422, "Invalid", f"{resource.kind} is invalid: metadata.name: Required")
         key = (resource.kind, namespace, name)
         if key in self.objects:
             message = f'{resource.full_name} "{name}" already exists'
-            raise Refusal(409, "AlreadyExists", message)
+            raise ApiRefusal(409, "AlreadyExists", message)
         meta |= {
             "namespace": namespace,
             "uid": derived_uid("written", resource.kind, namespace, name, str(at)),
@@ -113,16 +113,20 @@ def workload_patch(resource: Resource, current: Document, patch: Document) -> Wo
     other = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     if other and not (other == ["replicas"] and resource.kind in SCALED_KINDS):
         message = f"the simulated cluster changes replicas and annotations, not spec.{other[0]}"
-        raise Refusal(422, "Invalid", message)
+        raise ApiRefusal(422, "Invalid", message)
     meta, new = _mapping(current.get("metadata")), _mapping(changed.get("metadata"))
     if any(meta.get(name) != new.get(name) for name in {**meta, **new} if name != "annotations"):
-        raise Refusal(422, "Invalid", "the simulated cluster changes replicas and annotations only")
+        raise ApiRefusal(
+            422, "Invalid", "the simulated cluster changes replicas and annotations only"
+        )
     annotations = {str(k): str(v) for k, v in _mapping(new.get("annotations")).items()}
     replicas = after.get("replicas") if other else None
     if replicas is not None and not (
         isinstance(replicas, int) and 0 <= replicas <= MAXIMUM_REPLICAS
     ):
-        raise Refusal(422, "Invalid", f"spec.replicas: {replicas!r} is not 0 to {MAXIMUM_REPLICAS}")
+        raise ApiRefusal(
+            422, "Invalid", f"spec.replicas: {replicas!r} is not 0 to {MAXIMUM_REPLICAS}"
+        )
     name, namespace = str(meta.get("name")), str(meta.get("namespace"))
     return WorkloadPatch(resource.kind, namespace, name, replicas, annotations)
 
@@ -146,10 +150,10 @@ def require_same(current: Document, patch: Document) -> None:
     """The preconditions of a patch: it may name the UID and the version that were read."""
     meta, wanted = current["metadata"], _mapping(patch.get("metadata"))
     if wanted.get("uid", meta["uid"]) != meta["uid"]:
-        raise Refusal(422, "Invalid", "metadata.uid: field is immutable")
+        raise ApiRefusal(422, "Invalid", "metadata.uid: field is immutable")
     if str(wanted.get("resourceVersion", meta["resourceVersion"])) != meta["resourceVersion"]:
         message = "the object has been modified; please apply your changes to the latest version"
-        raise Refusal(409, "Conflict", f"Operation cannot be fulfilled: {message}")
+        raise ApiRefusal(409, "Conflict", f"Operation cannot be fulfilled: {message}")
 
 
 def merged_patch(target: Any, patch: Document) -> Document:
@@ -177,7 +181,7 @@ def _changed(cluster: ClusterSpec, patch: WorkloadPatch, at: int) -> ClusterSpec
     found = [w for w in cluster.workloads if _is_meant(w, patch)]
     if len(found) != 1 or found[0].pods or found[0].arrivals:
         message = f"{patch.kind} {patch.name} of the simulated cluster has a fixed course"
-        raise Refusal(422, "Invalid", message)
+        raise ApiRefusal(422, "Invalid", message)
     [workload] = found
     is_own = (workload.kind, workload.name) == (patch.kind, patch.name)
     replicas = patch.replicas

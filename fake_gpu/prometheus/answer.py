@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fake_gpu.exporters.numbers import answer_text, timestamp_text
 from fake_gpu.prometheus.go_json import encode
-from fake_gpu.prometheus.refusals import Refused
-from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.refusals import QueryRefused
+from fake_gpu.prometheus.series import WindowSeries
 from fake_gpu.prometheus.tables import Rows
 from fake_gpu.prometheus.unions import Points
 
@@ -26,7 +26,7 @@ def success(data: str, warnings: Sequence[str] = (), infos: Sequence[str] = ()) 
     return f'{{"status":"success","data":{data}{more}}}'
 
 
-def refusal(refused: Refused) -> str:
+def refusal(refused: QueryRefused) -> str:
     """The envelope of an error."""
     return encode({"status": "error", "errorType": refused.error_type, "error": refused.message})
 
@@ -45,7 +45,7 @@ def query(kind: str, series: list[str], extra: str = "", warnings: Sequence[str]
     return ",".join(series)
 
 
-def raw_matrix(found: Iterable[RawSeries]) -> list[str]:
+def raw_matrix(found: Iterable[WindowSeries]) -> list[str]:
     """Raw samples, one text per series."""
     return [
         f'{{"metric":{series.label_set.text},"values":['

@@ -18,9 +18,9 @@ from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.downsample import downsampled, without
 from fake_gpu.prometheus.faults import SampleFaults, drawn, text, whole
 from fake_gpu.prometheus.label_sets import LabelSet
-from fake_gpu.prometheus.refusals import Refused
-from fake_gpu.prometheus.series import RawSeries
-from fake_gpu.prometheus.stores import Store
+from fake_gpu.prometheus.refusals import QueryRefused
+from fake_gpu.prometheus.series import WindowSeries
+from fake_gpu.prometheus.stores import SimulatedStore
 
 LOGIN_PAGE = (
     "<!DOCTYPE html>\n<html><head><title>Log in</title></head><body>"
@@ -44,7 +44,7 @@ _TAKE_SERIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ruin:
+class ResponseFault:
     """The effect on a whole response."""
 
     kind: str  # "page": another body; "cut": half the body; "reset": half, then no more
@@ -66,13 +66,13 @@ class AnswerFaults:
     """The faults of one Thanos, and the responses that they have changed."""
 
     faults: SampleFaults = field(default_factory=lambda: SampleFaults(""))
-    stores: Sequence[Store] = ()
+    stores: Sequence[SimulatedStore] = ()
     but: Fault | None = None  # of the engine's faults the one that is not in force
     _cached: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     # -- before anything is evaluated
 
-    def before(self, at: int) -> Ruin | None:
+    def before(self, at: int) -> ResponseFault | None:
         """An answer that does not depend on the question; raises Refused for an error."""
         for kind, page in _PAGES.items():
             for fault in self._met(kind, at):
@@ -82,15 +82,17 @@ class AnswerFaults:
             hit = any(_hit(fault, store) for store in self.stores)
             if hit and at < fault.from_at + whole(fault, "errors_for", 13):
                 self._fire(fault, at, "error")
-                raise Refused("execution", f"expanding series: {_deadline(self._first(fault))}")
+                raise QueryRefused(
+                    "execution", f"expanding series: {_deadline(self._first(fault))}"
+                )
         return None
 
-    def after(self, at: int) -> Ruin | None:
+    def after(self, at: int) -> ResponseFault | None:
         """The effects on a finished response on its way."""
         for kind, ruin in (("truncated_body", "cut"), ("reset_mid_body", "reset")):
             for fault in self._met(kind, at):
                 self._fire(fault, at, kind)
-                return Ruin(ruin)
+                return ResponseFault(ruin)
         return None
 
     def _met(self, kind: str, at: int) -> list[Fault]:
@@ -108,12 +110,12 @@ class AnswerFaults:
 
     def found(
         self,
-        found: list[RawSeries],
+        found: list[WindowSeries],
         at: int,
         function: str,
         warnings: list[str],
         resolution_ms: int = 0,
-    ) -> list[RawSeries]:
+    ) -> list[WindowSeries]:
         """The series that reach the querier, before it unites replicas.
 
         `resolution_ms` is how coarse they may be at most, as the request says.
@@ -135,7 +137,7 @@ class AnswerFaults:
             found = self._drop(fault, found, lost, at)
         return found
 
-    def answered(self, found: list[RawSeries], at: int) -> list[RawSeries]:
+    def answered(self, found: list[WindowSeries], at: int) -> list[WindowSeries]:
         """The series that are answered, after replicas were united."""
         for fault in self._met("empty_success", at):
             metric = text(fault, "metric")
@@ -154,8 +156,8 @@ class AnswerFaults:
         return self.leave_series_alone(at) and not self.faults.of("downsampled")
 
     def _drop(
-        self, fault: Fault, found: list[RawSeries], lost: Sequence[RawSeries], at: int
-    ) -> list[RawSeries]:
+        self, fault: Fault, found: list[WindowSeries], lost: Sequence[WindowSeries], at: int
+    ) -> list[WindowSeries]:
         if not lost:
             return found
         self._fire(fault, at, f"{len(lost)} of {len(found)} series")
@@ -165,12 +167,12 @@ class AnswerFaults:
     def _without_store(
         self,
         fault: Fault,
-        found: list[RawSeries],
+        found: list[WindowSeries],
         at: int,
         warnings: list[str],
         limit: str,
         seconds: int,
-    ) -> list[RawSeries]:
+    ) -> list[WindowSeries]:
         stores = [store for store in self.stores if _hit(fault, store)]
         lost = [s for s in found if any(store.has(s.labels) for store in stores)]
         if stores and limit and at < fault.from_at + whole(fault, limit, seconds):
@@ -179,18 +181,18 @@ class AnswerFaults:
                 self._fire(fault, at, "a warning")
         return self._drop(fault, found, lost, at)
 
-    def _here(self, fault: Fault, series: RawSeries) -> bool:
+    def _here(self, fault: Fault, series: WindowSeries) -> bool:
         """Whether a series is of the fault's cluster."""
         if not fault.cluster_id:
             return True
         return any(s.cluster_id == fault.cluster_id and s.has(series.labels) for s in self.stores)
 
-    def _first(self, fault: Fault) -> Store | None:
+    def _first(self, fault: Fault) -> SimulatedStore | None:
         return next((store for store in self.stores if _hit(fault, store)), None)
 
     # -- the past that remains
 
-    def _after_history(self, found: list[RawSeries], at: int) -> list[RawSeries]:
+    def _after_history(self, found: list[WindowSeries], at: int) -> list[WindowSeries]:
         for fault in self.faults.active("history_vanished", at):
             edge_ms = fault.from_at * 1000
             kept = []
@@ -203,7 +205,9 @@ class AnswerFaults:
             found = kept
         return found
 
-    def _coarse(self, found: list[RawSeries], function: str, asked_ms: int) -> list[RawSeries]:
+    def _coarse(
+        self, found: list[WindowSeries], function: str, asked_ms: int
+    ) -> list[WindowSeries]:
         """A store chooses blocks that are fine enough: where none is, it has nothing."""
         for fault in self.faults.of("downsampled"):
             low, high = fault.from_at * 1000, fault.until_at * 1000
@@ -272,12 +276,12 @@ class AnswerFaults:
         return errors
 
 
-def partly(fault: Fault, found: Sequence[RawSeries]) -> list[RawSeries]:
+def partly(fault: Fault, found: Sequence[WindowSeries]) -> list[WindowSeries]:
     """The part of the series that an incomplete answer has."""
     return [series for series in found if not drawn(fault, series.key)]
 
 
-def _hit(fault: Fault, store: Store) -> bool:
+def _hit(fault: Fault, store: SimulatedStore) -> bool:
     replica = whole(fault, "replica", -1)
     return fault.cluster_id in ("", store.cluster_id) and replica in (-1, store.replica)
 
@@ -293,12 +297,12 @@ def _of_receiver(labels: LabelSet, fault: Fault, count: int) -> bool:
 # --- the words of a Thanos -----------------------------------------------------------------------
 
 
-def _labels(store: Store | None) -> str:
+def _labels(store: SimulatedStore | None) -> str:
     pairs = store.external if store else ()
     return "{" + ", ".join(f'{name}="{value}"' for name, value in pairs) + "}"
 
 
-def _reason(store: Store | None) -> str:
+def _reason(store: SimulatedStore | None) -> str:
     address = store.address if store else "127.0.0.1:10901"
     return (
         "rpc error: code = Unavailable desc = connection error: desc = "
@@ -306,12 +310,12 @@ def _reason(store: Store | None) -> str:
     )
 
 
-def _unavailable(store: Store | None) -> str:
+def _unavailable(store: SimulatedStore | None) -> str:
     address = store.address if store else "127.0.0.1:10901"
     return f"fetch series for {_labels(store)} Addr: {address}: {_reason(store)}"
 
 
-def _deadline(store: Store | None) -> str:
+def _deadline(store: SimulatedStore | None) -> str:
     address = store.address if store else "127.0.0.1:10901"
     return (
         f"proxy Series(): rpc error: code = Aborted desc = failed to receive any data from Addr: "
@@ -319,29 +323,29 @@ def _deadline(store: Store | None) -> str:
     )
 
 
-def _timeout(_: Fault) -> Ruin:
-    raise Refused("timeout", "query timed out in expression evaluation")
+def _timeout(_: Fault) -> ResponseFault:
+    raise QueryRefused("timeout", "query timed out in expression evaluation")
 
 
-def _unprocessable(_: Fault) -> Ruin:
-    raise Refused("execution", "expanding series: proxy Series(): context canceled")
+def _unprocessable(_: Fault) -> ResponseFault:
+    raise QueryRefused("execution", "expanding series: proxy Series(): context canceled")
 
 
-def _throttled(fault: Fault) -> Ruin:
+def _throttled(fault: Fault) -> ResponseFault:
     after = str(whole(fault, "retry_after", 1))
-    return Ruin("page", 429, "Too Many Requests\n", headers=(("Retry-After", after),))
+    return ResponseFault("page", 429, "Too Many Requests\n", headers=(("Retry-After", after),))
 
 
-def _no_upstream(_: Fault) -> Ruin:
+def _no_upstream(_: Fault) -> ResponseFault:
     text = "upstream connect error or disconnect/reset before headers. reset reason: overflow"
-    return Ruin("page", 503, text)
+    return ResponseFault("page", 503, text)
 
 
-def _login(_: Fault) -> Ruin:
-    return Ruin("page", 200, LOGIN_PAGE, "text/html; charset=utf-8")
+def _login(_: Fault) -> ResponseFault:
+    return ResponseFault("page", 200, LOGIN_PAGE, "text/html; charset=utf-8")
 
 
-_PAGES: dict[str, Callable[[Fault], Ruin]] = {
+_PAGES: dict[str, Callable[[Fault], ResponseFault]] = {
     "timeout": _timeout,
     "unprocessable": _unprocessable,
     "too_many_requests": _throttled,

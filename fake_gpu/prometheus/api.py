@@ -15,22 +15,22 @@ from typing import Literal
 from domain.clock import Clock
 from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus import answer
-from fake_gpu.prometheus.answer_faults import AnswerFaults, Ruin
+from fake_gpu.prometheus.answer_faults import AnswerFaults, ResponseFault
 from fake_gpu.prometheus.cycles import collector_paused
 from fake_gpu.prometheus.evaluate import Dialect, edges, evaluate_steps, raw_range
 from fake_gpu.prometheus.go_json import encode
 from fake_gpu.prometheus.language import (
     METRIC_NAME,
     Expression,
-    Labelled,
+    LabelledVector,
     Selector,
     Union,
     asks_for_the_time,
 )
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.parameters import Parameters
-from fake_gpu.prometheus.refusals import ParseError, Refused, bad_parameter
-from fake_gpu.prometheus.series import RawSeries, SeriesSource
+from fake_gpu.prometheus.parameters import FormParameters
+from fake_gpu.prometheus.refusals import ParseError, QueryRefused, bad_parameter
+from fake_gpu.prometheus.series import SeriesSource, WindowSeries
 from fake_gpu.prometheus.stores import stores_data
 from fake_gpu.prometheus.unions import in_order
 from fake_gpu.prometheus.view import QuerierView
@@ -60,7 +60,7 @@ class ApiOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ApiResponse:
     """A finished answer, before it is compressed."""
 
     body: bytes
@@ -71,8 +71,8 @@ class Reply:
     ruin: Literal["", "cut", "reset"] = ""  # its fault on the way
 
 
-Handler = Callable[["Api", Parameters, str], Reply]
-Ask = Callable[[QuerierView, Dialect], Reply]  # how one request is answered from a view
+Handler = Callable[["Api", FormParameters, str], ApiResponse]
+Ask = Callable[[QuerierView, Dialect], ApiResponse]  # how one request is answered from a view
 
 
 class Api:
@@ -93,7 +93,7 @@ class Api:
     def now_ms(self) -> int:
         return round(self.clock.now().astimezone(UTC).timestamp() * 1000)
 
-    def second_of(self, asked: Parameters) -> int:
+    def second_of(self, asked: FormParameters) -> int:
         """When the request is made; with a clock that stands, the time that it asks about."""
         now = self.now_ms()
         if getattr(self.clock, "mode", "fixed") == "fixed":
@@ -101,12 +101,12 @@ class Api:
             now = min(now, asked.time(name, now))
         return now // 1000
 
-    def answer(self, handler: Handler, asked: Parameters, name: str = "") -> Reply:
+    def answer(self, handler: Handler, asked: FormParameters, name: str = "") -> ApiResponse:
         """The reply of one path; everything that is refused becomes its error."""
         with collector_paused():
             return self._answer(handler, asked, name)
 
-    def _answer(self, handler: Handler, asked: Parameters, name: str) -> Reply:
+    def _answer(self, handler: Handler, asked: FormParameters, name: str) -> ApiResponse:
         try:
             at = self.second_of(asked)
             page = self.faults.before(at)
@@ -116,16 +116,16 @@ class Api:
             ruin = self.faults.after(at)
         except ParseError as error:
             return _error(bad_parameter("query", str(error)))
-        except Refused as error:
+        except QueryRefused as error:
             return _error(error)
         return reply if ruin is None else _ruined(reply, ruin)
 
     # -- queries
 
-    def query(self, asked: Parameters, _: str = "") -> Reply:
+    def query(self, asked: FormParameters, _: str = "") -> ApiResponse:
         at_ms = asked.time("time", self.now_ms())
         if asks_for_the_time(asked.first("query")):
-            return Reply(
+            return ApiResponse(
                 answer.success(answer.scalar_data(answer.scalar(at_ms), self.extra)).encode()
             )
         expression = asked.expression()
@@ -136,13 +136,15 @@ class Api:
 
     def _instant(
         self, view: QuerierView, dialect: Dialect, expression: Expression, at_ms: int
-    ) -> Reply:
+    ) -> ApiResponse:
         if isinstance(expression, Selector) and expression.range_ms is not None:
             return self._raw(view, expression, at_ms, dialect)
         points = evaluate_steps(view, expression, [at_ms], dialect)
         return self.answered(answer.vector(points), "vector", view)
 
-    def _raw(self, view: QuerierView, selector: Selector, at_ms: int, dialect: Dialect) -> Reply:
+    def _raw(
+        self, view: QuerierView, selector: Selector, at_ms: int, dialect: Dialect
+    ) -> ApiResponse:
         rows = view.rows(selector.matchers, *edges(selector, at_ms, dialect))
         if rows is not None:
             self._refuse_too_many(sum(each.count for each in rows))
@@ -152,13 +154,13 @@ class Api:
         self._refuse_too_many(sum([piece.high - piece.low for piece in pieces]))
         return self.answered(answer.raw_matrix(found), "matrix", view)
 
-    def query_range(self, asked: Parameters, _: str = "") -> Reply:
+    def query_range(self, asked: FormParameters, _: str = "") -> ApiResponse:
         thanos = self.options.flavour == "thanos"
         steps = asked.steps(self.options.default_step_ms if thanos else None)
         if asks_for_the_time(asked.first("query")):
             values = ",".join(answer.scalar(at_ms) for at_ms in steps)
             series = [f'{{"metric":{{}},"values":[{values}]}}']
-            return Reply(answer.query("matrix", series, self.extra).encode())
+            return ApiResponse(answer.query("matrix", series, self.extra).encode())
         expression = asked.expression()
         request = f"range {asked.first('query')} {steps[0]} {steps[-1]} {len(steps)}"
         return self._cached(
@@ -167,21 +169,21 @@ class Api:
 
     def _range(
         self, view: QuerierView, dialect: Dialect, expression: Expression, steps: Sequence[int]
-    ) -> Reply:
+    ) -> ApiResponse:
         points = evaluate_steps(view, expression, steps, dialect)
-        if isinstance(expression, Union | Labelled):
+        if isinstance(expression, Union | LabelledVector):
             points = in_order(points)
         return self.answered(answer.matrix(points), "matrix", view)
 
-    def _cached(self, asked: Parameters, request: str, ask: Ask) -> Reply:
+    def _cached(self, asked: FormParameters, request: str, ask: Ask) -> ApiResponse:
         at = self.second_of(asked)
         kept = self.faults.cached(at, request, lambda f: ask(*self.view(asked, in_part=f)).body)
         if kept is None:
             return self._evaluated(asked, at, ask)
         self.faults.differs(kept.fault, at, kept.body, self._without(asked, ask))
-        return Reply(kept.body)
+        return ApiResponse(kept.body)
 
-    def _evaluated(self, asked: Parameters, at: int, ask: Ask) -> Reply:
+    def _evaluated(self, asked: FormParameters, at: int, ask: Ask) -> ApiResponse:
         engine = self.faults.of_engine(at)
         others = [self._without(asked, ask, fault) for fault in engine]
         reply = ask(*self.view(asked))
@@ -189,37 +191,37 @@ class Api:
             self.faults.differs(fault, at, reply.body, other)
         return reply
 
-    def _without(self, asked: Parameters, ask: Ask, fault: Fault | None = None) -> bytes:
+    def _without(self, asked: FormParameters, ask: Ask, fault: Fault | None = None) -> bytes:
         """The response without faults, which is not sent, so no fault is counted."""
         try:
             return ask(*self.view(asked, self.faults.unheard(fault))).body
-        except Refused:
+        except QueryRefused:
             return b""
 
     def _refuse_too_many(self, count: int) -> None:
         if count > self.options.largest_sample_count:
-            raise Refused(
+            raise QueryRefused(
                 "execution",
                 "query processing would load too many samples into memory in query execution",
             )
 
-    def answered(self, series: list[str], kind: str, view: QuerierView) -> Reply:
+    def answered(self, series: list[str], kind: str, view: QuerierView) -> ApiResponse:
         warnings = list(dict.fromkeys(view.warnings))  # of a union each part may be warned of
         body = answer.query(kind, series, self.extra, warnings).encode()
-        return Reply(body, warned=bool(warnings))
+        return ApiResponse(body, warned=bool(warnings))
 
     @property
     def extra(self) -> str:
         """The fields that Thanos adds to every response."""
         return ',"analysis":{}' if self.options.flavour == "thanos" else ""
 
-    def success(self, data: str, view: QuerierView) -> Reply:
+    def success(self, data: str, view: QuerierView) -> ApiResponse:
         body = answer.success(data, view.warnings).encode()
-        return Reply(body, warned=bool(view.warnings))
+        return ApiResponse(body, warned=bool(view.warnings))
 
     # -- metadata
 
-    def series(self, asked: Parameters, _: str = "") -> Reply:
+    def series(self, asked: FormParameters, _: str = "") -> ApiResponse:
         view, _dialect = self.view(asked)
         found = {
             series.key: series.labels
@@ -228,33 +230,33 @@ class Api:
         }
         return self.success(answer.label_sets(found[key] for key in sorted(found)), view)
 
-    def labels(self, asked: Parameters, _: str = "") -> Reply:
+    def labels(self, asked: FormParameters, _: str = "") -> ApiResponse:
         view = self._of_all_replicas(asked)
         names = {name for labels in self._label_sets(view, asked) for name in labels}
         return self.success(encode(sorted(names)), view)
 
-    def label_values(self, asked: Parameters, name: str) -> Reply:
+    def label_values(self, asked: FormParameters, name: str) -> ApiResponse:
         if not _LABEL_NAME.fullmatch(name):
-            raise Refused("bad_data", f'invalid label name: "{name}"')
+            raise QueryRefused("bad_data", f'invalid label name: "{name}"')
         view = self._of_all_replicas(asked)
         if name == METRIC_NAME:
             return self.success(encode(sorted(self._names(view, asked))), view)
         values = {labels[name] for labels in self._label_sets(view, asked) if name in labels}
         return self.success(encode(sorted(values)), view)
 
-    def _names(self, view: QuerierView, asked: Parameters) -> set[str]:
+    def _names(self, view: QuerierView, asked: FormParameters) -> set[str]:
         """Of metrics: a pull asks for them in every window."""
         start, end = asked.time("start", _EARLIEST_MS), asked.time("end", self.now_ms())
         found = [view.names_in(matchers, start, end) for matchers in self._selectors(asked)]
         return set().union(*found)
 
-    def _of_all_replicas(self, asked: Parameters) -> QuerierView:
+    def _of_all_replicas(self, asked: FormParameters) -> QuerierView:
         """Names and values of labels are never deduplicated."""
         view, _dialect = self.view(asked)
         view.deduplicate = False
         return view
 
-    def _label_sets(self, view: QuerierView, asked: Parameters) -> list[dict[str, str]]:
+    def _label_sets(self, view: QuerierView, asked: FormParameters) -> list[dict[str, str]]:
         return [
             dict(series.labels)
             for matchers in self._selectors(asked)
@@ -262,19 +264,19 @@ class Api:
         ]
 
     @staticmethod
-    def _selectors(asked: Parameters) -> list[tuple[Matcher, ...]]:
+    def _selectors(asked: FormParameters) -> list[tuple[Matcher, ...]]:
         return asked.selectors() or [(Matcher(METRIC_NAME, "!=", ""),)]
 
     def in_window(
-        self, view: QuerierView, matchers: Sequence[Matcher], asked: Parameters
-    ) -> list[RawSeries]:
+        self, view: QuerierView, matchers: Sequence[Matcher], asked: FormParameters
+    ) -> list[WindowSeries]:
         start = asked.time("start", _EARLIEST_MS)
         end = asked.time("end", self.now_ms())
         return [series for series in view.select(matchers, start, end) if series.pieces]
 
     # -- the server itself
 
-    def build_info(self, asked: Parameters, _: str = "") -> Reply:
+    def build_info(self, asked: FormParameters, _: str = "") -> ApiResponse:
         at = self.second_of(asked)
         options = self.options
         for fault in self.faults.newer(at):
@@ -289,20 +291,20 @@ class Api:
             "buildDate": "",
             "goVersion": "",
         }
-        return Reply(answer.success(encode(info)).encode())
+        return ApiResponse(answer.success(encode(info)).encode())
 
-    def stores(self, asked: Parameters, _: str = "") -> Reply:
+    def stores(self, asked: FormParameters, _: str = "") -> ApiResponse:
         errors = self.faults.store_errors(self.second_of(asked))
         data = stores_data(self.faults.stores, errors, self.now_ms())
-        return Reply(answer.success(encode(data)).encode())
+        return ApiResponse(answer.success(encode(data)).encode())
 
-    def ready(self, _: Parameters, __: str = "") -> Reply:
+    def ready(self, _: FormParameters, __: str = "") -> ApiResponse:
         text = "OK" if self.options.flavour == "thanos" else "Prometheus Server is Ready.\n"
-        return Reply(text.encode(), content_type="text/plain; charset=utf-8")
+        return ApiResponse(text.encode(), content_type="text/plain; charset=utf-8")
 
     def view(
         self,
-        asked: Parameters,
+        asked: FormParameters,
         faults: AnswerFaults | None = None,
         in_part: Fault | None = None,
     ) -> tuple[QuerierView, Dialect]:
@@ -326,14 +328,16 @@ class Api:
         return view, Dialect(left_open, lookback_ms)
 
 
-def _error(refused: Refused) -> Reply:
-    return Reply(answer.refusal(refused).encode(), refused.http_status)
+def _error(refused: QueryRefused) -> ApiResponse:
+    return ApiResponse(answer.refusal(refused).encode(), refused.http_status)
 
 
-def _page(page: Ruin) -> Reply:
-    return Reply(page.body.encode(), page.status, page.content_type, False, page.headers)
+def _page(page: ResponseFault) -> ApiResponse:
+    return ApiResponse(page.body.encode(), page.status, page.content_type, False, page.headers)
 
 
-def _ruined(reply: Reply, ruin: Ruin) -> Reply:
+def _ruined(reply: ApiResponse, ruin: ResponseFault) -> ApiResponse:
     how: Literal["cut", "reset"] = "cut" if ruin.kind == "cut" else "reset"
-    return Reply(reply.body, reply.status, reply.content_type, reply.warned, reply.headers, how)
+    return ApiResponse(
+        reply.body, reply.status, reply.content_type, reply.warned, reply.headers, how
+    )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from domain.clock import Clock
 from fake_gpu.prometheus.answer_faults import AnswerFaults
-from fake_gpu.prometheus.api import Api, ApiOptions, Handler, Reply
-from fake_gpu.prometheus.parameters import Parameters
+from fake_gpu.prometheus.api import Api, ApiOptions, ApiResponse, Handler
+from fake_gpu.prometheus.parameters import FormParameters
 from fake_gpu.prometheus.series import SeriesSource
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _endpoint(api: Api, handler: Handler) -> Callable[[Request], Awaitable[Respo
     from starlette.concurrency import run_in_threadpool
 
     async def endpoint(request: Request) -> Response:
-        asked = Parameters.read(request.url.query, await _form(request))
+        asked = FormParameters.read(request.url.query, await _form(request))
         name = request.path_params.get("name", "")
         return _response(request, await run_in_threadpool(api.answer, handler, asked, name))
 
@@ -88,7 +88,7 @@ def _plain(api: Api, handler: Handler) -> Callable[[Request], Awaitable[Response
     """A path about the server itself."""
 
     async def endpoint(request: Request) -> Response:
-        return _response(request, handler(api, Parameters.read(request.url.query), ""))
+        return _response(request, handler(api, FormParameters.read(request.url.query), ""))
 
     return endpoint
 
@@ -101,7 +101,7 @@ async def _form(request: Request) -> str:
     return body[:LARGEST_FORM_BYTES].decode("utf-8", "replace")
 
 
-def _response(request: Request, reply: Reply) -> Response:
+def _response(request: Request, reply: ApiResponse) -> Response:
     from starlette.responses import Response
 
     headers = {"Vary": "Accept-Encoding", **dict(reply.headers)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from fake_gpu.fleet.model import Cluster
+from fake_gpu.fleet.model import SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults
@@ -20,18 +20,24 @@ from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodSeries
-from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, Sampling, arrived
+from fake_gpu.prometheus.scrape_faults import LARGEST_SKEW_MS, WRITTEN, FaultedSampling, arrived
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import DAY_MS, Life, LifeSource, Replica, Segment
+from fake_gpu.prometheus.segments import (
+    DAY_MS,
+    ExposedSeries,
+    LifeSource,
+    PrometheusReplica,
+    ValueSegment,
+)
 from fake_gpu.prometheus.series import (
     AnyPiece,
-    RawSeries,
     TimeBlock,
     VaryingPiece,
+    WindowSeries,
 )
-from fake_gpu.prometheus.tables import Rows, Sheet, Table
+from fake_gpu.prometheus.tables import Rows, SeriesTable, UnorderedSeries
 from fake_gpu.prometheus.targets import Target, targets_of
-from fake_gpu.prometheus.window import Cut, Window
+from fake_gpu.prometheus.window import TargetWindow, Window
 
 # The queries of which it is remembered who can answer them: a pull asks a dozen different ones.
 LARGEST_QUERY_CACHE = 64
@@ -47,7 +53,7 @@ class ClusterSeries:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         history: ObjectHistory,
         faults: SampleFaults | None = None,
         cluster_ids: Mapping[str, str] | None = None,
@@ -56,7 +62,8 @@ class ClusterSeries:
         self.faults = faults or SampleFaults(cluster.cluster_id)
         label = cluster.monitoring.replica_label
         self.replicas = [
-            Replica(number, external, label) for number, external in enumerate(replicas_of(cluster))
+            PrometheusReplica(number, external, label)
+            for number, external in enumerate(replicas_of(cluster))
         ]
         self.targets = targets_of(cluster)
         ids = cluster_ids or {}
@@ -67,13 +74,13 @@ class ClusterSeries:
         self._grids: dict[tuple[str, int, str], Grid] = {}
         self._asked: dict[tuple[Matcher, ...], list[tuple[LifeSource, str]]] = {}
         self._is_plain = not self.faults.of("late_arrival", *WRITTEN, *KINDS, *FORGED)
-        self._tables: OrderedDict[_TableKey, Table | None] = OrderedDict()
+        self._tables: OrderedDict[_TableKey, SeriesTable | None] = OrderedDict()
 
     def grid(self, target: Target, replica: int, metric: str) -> Grid:
         """The times of a target's samples as they reach the Thanos."""
         seconds = self.cluster.monitoring.collect_interval_seconds
         collect_ms = None if seconds is None else seconds * 1000
-        sampling = Sampling(target, replica, metric, self.faults, collect_ms)
+        sampling = FaultedSampling(target, replica, metric, self.faults, collect_ms)
         key = sampling.key()
         if key not in self._grids:
             self._grids[key] = sampling.grid()
@@ -81,7 +88,7 @@ class ClusterSeries:
 
     def select(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
-    ) -> Iterator[RawSeries]:
+    ) -> Iterator[WindowSeries]:
         """The series with samples, or with the marker of their end, in the closed range."""
         for _, found in self._by_name(matchers, start_ms, end_ms, now_ms):
             yield from found
@@ -101,7 +108,7 @@ class ClusterSeries:
         end_ms: int,
         now_ms: int,
         but: Container[str] = (),
-    ) -> Iterator[tuple[str, Iterator[RawSeries]]]:
+    ) -> Iterator[tuple[str, Iterator[WindowSeries]]]:
         """The series of each metric of each source and replica, made as they are taken."""
         window = Window(max(start_ms, self.cluster.created_at * 1000), end_ms, self._slack_ms)
         possible = self._possible(matchers)
@@ -119,7 +126,7 @@ class ClusterSeries:
         """Whether any series of the cluster may be selected."""
         return bool(self._possible(matchers))
 
-    def _possible(self, matchers: Sequence[Matcher]) -> list[Replica]:
+    def _possible(self, matchers: Sequence[Matcher]) -> list[PrometheusReplica]:
         return [
             replica
             for replica in self.replicas
@@ -151,7 +158,7 @@ class ClusterSeries:
 
     def tables(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
-    ) -> dict[str, Table | None] | None:
+    ) -> dict[str, SeriesTable | None] | None:
         """The tables of all metrics that are asked for; None for a metric that has none.
 
         None at all where faults change series from window to window.
@@ -162,7 +169,7 @@ class ClusterSeries:
         others = self._still_open(matchers)
         first_day = start_ms // DAY_MS
         last_day = max(first_day, (end_ms - 1) // DAY_MS)
-        found: dict[str, Table | None] = {}
+        found: dict[str, SeriesTable | None] = {}
         if not possible:
             return found
         for _, name in self._named(tuple(m for m in matchers if m.name == "__name__")):
@@ -171,7 +178,7 @@ class ClusterSeries:
                 found[name] = self._table((name, others, numbers, first_day, last_day))
         return found
 
-    def _table(self, key: _TableKey) -> Table | None:
+    def _table(self, key: _TableKey) -> SeriesTable | None:
         if key in self._tables:
             return self._tables[key]
         name, matchers, numbers, first_day, last_day = key
@@ -182,10 +189,10 @@ class ClusterSeries:
             return None
         replicas = [self.replicas[number] for number in numbers]
 
-        def grid_of(target: Target, replica: Replica) -> Grid:
+        def grid_of(target: Target, replica: PrometheusReplica) -> Grid:
             return self.grid(target, replica.number, name)
 
-        sheet = Sheet(grid_of)
+        sheet = UnorderedSeries(grid_of)
         for source in sources:
             if isinstance(source, PodSeries | ObjectSeries):
                 shapes = source.shapes(name, start_ms, end_ms, matchers)
@@ -196,7 +203,7 @@ class ClusterSeries:
                     for replica in replicas:
                         number = sheet.number(life.target, replica)
                         sheet.add(life.label_set(replica), number, life.segments)
-        made = Table.of(sheet)
+        made = SeriesTable.of(sheet)
         while len(self._tables) >= LARGEST_TABLE_CACHE:
             self._tables.popitem(last=False)
         self._tables[key] = made
@@ -226,16 +233,16 @@ class ClusterSeries:
     def _sampled(
         self,
         name: str,
-        lives: Sequence[Life],
-        replica: Replica,
+        lives: Sequence[ExposedSeries],
+        replica: PrometheusReplica,
         matchers: tuple[Matcher, ...],
         window: Window,
         now_ms: int,
-    ) -> Iterator[RawSeries]:
+    ) -> Iterator[WindowSeries]:
         """Every series of every answer comes through here; most have one value all the time."""
         earliest, latest = window.reach
         hears_of_ends = self.cluster.monitoring.staleness_markers
-        cuts: dict[str, Cut] = {}
+        cuts: dict[str, TargetWindow] = {}
         for life in lives:
             segments = life.segments
             if not segments or segments[0].from_ms > latest or segments[-1].until_ms < earliest:
@@ -249,24 +256,26 @@ class ClusterSeries:
             if len(segments) == 1 and not self._late:
                 only = segments[0]
                 everywhere = only.from_ms <= cut.first and only.until_ms > cut.beyond
-                if everywhere and isinstance(only, Segment):
-                    yield RawSeries(life.label_set(replica), cut.whole(only.value))
+                if everywhere and isinstance(only, ValueSegment):
+                    yield WindowSeries(life.label_set(replica), cut.whole(only.value))
                     continue
             pieces: Sequence[AnyPiece] = window.pieces(segments, cut)
             if self._late:
                 pieces = list(self._arrived(pieces, life, name, now_ms))
             stale = window.markers(segments, cut.grid) if hears_of_ends else ()
             if pieces or stale:
-                yield RawSeries(life.label_set(replica), pieces, stale)
+                yield WindowSeries(life.label_set(replica), pieces, stale)
 
-    def _matches(self, life: Life, replica: Replica, matchers: tuple[Matcher, ...]) -> bool:
+    def _matches(
+        self, life: ExposedSeries, replica: PrometheusReplica, matchers: tuple[Matcher, ...]
+    ) -> bool:
         # Without faults, the labels that a replica adds have been read already.
         if self._relabelled:
             return life.label_set(replica).matches(matchers)
         return all_match(matchers, life.labels)
 
     def _arrived(
-        self, pieces: Sequence[AnyPiece], life: Life, metric: str, now_ms: int
+        self, pieces: Sequence[AnyPiece], life: ExposedSeries, metric: str, now_ms: int
     ) -> Iterator[AnyPiece]:
         """The samples that can be seen by now."""
         for piece in pieces:
@@ -286,7 +295,7 @@ class ClusterSeries:
                 yield VaryingPiece(times, 0, len(kept), list(kept.values()))
 
 
-def replicas_of(cluster: Cluster) -> list[LabelPairs]:
+def replicas_of(cluster: SimulatedCluster) -> list[LabelPairs]:
     """The external labels of each replica; a collector's samples have no replica."""
     monitoring = cluster.monitoring
     external = dict(monitoring.external_labels) or {

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from fake_gpu.prometheus.series import AnyPiece, Piece, RawSeries, TimeBlock, VaryingPiece
+from fake_gpu.prometheus.series import AnyPiece, BlockSamples, TimeBlock, VaryingPiece, WindowSeries
 
 # Before two samples are known, a sample of the other replica within 5 s counts as the same.
 INITIAL_PENALTY_MS = 5000
@@ -22,19 +22,21 @@ INITIAL_PENALTY_MS = 5000
 Sample = tuple[int, float | None]  # None: a staleness marker
 
 
-def without_labels(found: Iterable[RawSeries], names: Sequence[str]) -> list[RawSeries]:
+def without_labels(found: Iterable[WindowSeries], names: Sequence[str]) -> list[WindowSeries]:
     """The series without some labels; several may then have the same ones."""
     dropped = frozenset(names)
     stripped = []
     for series in found:
         if not dropped.isdisjoint(series.labels):
             label_set = series.label_set.without(dropped)
-            series = RawSeries(label_set, series.pieces, series.stale_ms)
+            series = WindowSeries(label_set, series.pieces, series.stale_ms)
         stripped.append(series)
     return sorted(stripped, key=lambda series: series.label_set.order)
 
 
-def deduplicated(found: Iterable[RawSeries], replica_labels: Sequence[str]) -> list[RawSeries]:
+def deduplicated(
+    found: Iterable[WindowSeries], replica_labels: Sequence[str]
+) -> list[WindowSeries]:
     """One series for all replicas of it."""
     merger = _Merger()
     groups = groupby(without_labels(found, replica_labels), key=lambda series: series.key)
@@ -47,13 +49,13 @@ class _Merger:
     def __init__(self) -> None:
         self.known: dict[tuple[object, ...], tuple[TimeBlock, tuple[int, ...]]] = {}
 
-    def merged(self, replicas: list[RawSeries]) -> RawSeries:
+    def merged(self, replicas: list[WindowSeries]) -> WindowSeries:
         result = replicas[0]
         for other in replicas[1:]:
             result = self._pair(result, other)
         return result
 
-    def _pair(self, one: RawSeries, other: RawSeries) -> RawSeries:
+    def _pair(self, one: WindowSeries, other: WindowSeries) -> WindowSeries:
         constant = _constant((*one.pieces, *other.pieces))
         pieces: tuple[AnyPiece, ...] = ()
         if constant is None:
@@ -67,10 +69,10 @@ class _Merger:
         else:
             block, stale = self._times(one, other)
             if block.times:
-                pieces = (Piece(block, 0, len(block.times), constant),)
-        return RawSeries(one.label_set, pieces, stale)
+                pieces = (BlockSamples(block, 0, len(block.times), constant),)
+        return WindowSeries(one.label_set, pieces, stale)
 
-    def _times(self, one: RawSeries, other: RawSeries) -> tuple[TimeBlock, tuple[int, ...]]:
+    def _times(self, one: WindowSeries, other: WindowSeries) -> tuple[TimeBlock, tuple[int, ...]]:
         """The times that are shown, when all samples have one value."""
         cuts = [(id(piece.block), piece.low, piece.high) for piece in one.pieces]
         more = [(id(piece.block), piece.low, piece.high) for piece in other.pieces]
@@ -84,11 +86,11 @@ class _Merger:
 
 
 def _constant(pieces: Sequence[AnyPiece]) -> float | None:
-    values = {piece.value if isinstance(piece, Piece) else None for piece in pieces}
+    values = {piece.value if isinstance(piece, BlockSamples) else None for piece in pieces}
     return values.pop() if len(values) == 1 else None
 
 
-def _samples(series: RawSeries) -> list[Sample]:
+def _samples(series: WindowSeries) -> list[Sample]:
     """Samples and staleness markers in order: to the querier a marker is a sample like others."""
     samples: list[Sample] = list(zip(series.timestamps_ms, series.numbers, strict=True))
     if series.stale_ms:

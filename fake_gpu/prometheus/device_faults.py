@@ -12,7 +12,7 @@ from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.device_series import DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.scrapes import Grid, Schedule
-from fake_gpu.prometheus.segments import Life
+from fake_gpu.prometheus.segments import ExposedSeries
 from fake_gpu.prometheus.series import TimeBlock
 from fake_gpu.prometheus.window import Window
 
@@ -35,7 +35,7 @@ class DisturbedSeries(DeviceSeries):
         schedule = Schedule(f"{source.target.name}#0", source.target.interval_ms)
         self._scrapes = Grid(lambda low, high: TimeBlock(schedule.times(low, high)))
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         found = self.source.lives(name, start_ms, end_ms)
         for fault, other in self._without:
             # Before it begins nothing of it shows; afterwards the energy that it took does.
@@ -46,7 +46,7 @@ class DisturbedSeries(DeviceSeries):
                     self._faults.fire(fault, fault.from_at, f"{name} of {self.target.name}")
         return found
 
-    def _samples(self, lives: Sequence[Life], window: Window) -> list[Sample]:
+    def _samples(self, lives: Sequence[ExposedSeries], window: Window) -> list[Sample]:
         """The values that the scrapes of one replica find."""
         cut = window.cut(self._scrapes)
         return sorted(

@@ -16,17 +16,17 @@ from fake_gpu.exporters import amd, dcgm
 from fake_gpu.exporters.devices import Entity
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.fleet.model import DcgmNames, Node
-from fake_gpu.prometheus.node_stretches import LARGEST_CACHE, NodeStretches, Stretch
+from fake_gpu.prometheus.node_stretches import LARGEST_CACHE, EntityInterval, NodeIntervals
 from fake_gpu.prometheus.segments import (
     DAY_MS,
     AnySegment,
-    Life,
+    ExposedSeries,
     LineCounts,
-    Segment,
+    ValueSegment,
     joined,
     within,
 )
-from fake_gpu.prometheus.sweeps import Levels, Said, Slopes, Sweep, Track
+from fake_gpu.prometheus.sweeps import Levels, Slopes, Sweep, Track, TrackValues
 from fake_gpu.prometheus.targets import Target
 
 Key = tuple[int, Pairs]  # an entity's `id` (0: the node), and the labels that are exposed of it
@@ -34,12 +34,12 @@ Segments = dict[Key, tuple[AnySegment, ...]]
 
 
 @dataclass(slots=True)
-class Exposed:
+class ExposedIntervals:
     """The stretches during which one set of labels is exposed, in order."""
 
     entity: Entity
     labels: Pairs
-    stretches: list[Stretch]
+    stretches: list[EntityInterval]
     _runs: list[_Run] | None = None
 
     @property
@@ -55,7 +55,7 @@ class Exposed:
             self._runs = [_Run(self.stretches[low:high]) for low, high in pairwise(edges)]
         return self._runs
 
-    def levels(self, value: Callable[[Stretch], float]) -> tuple[AnySegment, ...]:
+    def levels(self, value: Callable[[EntityInterval], float]) -> tuple[AnySegment, ...]:
         """A metric's values; equal states have equal values and are computed once."""
         known: dict[int, float] = {}
         return tuple([run.levels(value, known) for run in self.runs])
@@ -64,7 +64,7 @@ class Exposed:
 class _Run:
     """Adjoining stretches of one exposed set of labels."""
 
-    def __init__(self, stretches: Sequence[Stretch]) -> None:
+    def __init__(self, stretches: Sequence[EntityInterval]) -> None:
         import numpy as np
 
         self.stretches = stretches
@@ -73,11 +73,13 @@ class _Run:
         _, first, self._which = np.unique(states, return_index=True, return_inverse=True)
         self._examples = [stretches[position] for position in first.tolist()]
 
-    def swept(self, said: Said) -> Sweep:
+    def swept(self, said: TrackValues) -> Sweep:
         from_at, until_at = self.stretches[0].from_at, self.stretches[-1].until_at
         return Sweep(from_at * 1000, until_at * 1000, self.track, said)
 
-    def levels(self, value: Callable[[Stretch], float], known: dict[int, float]) -> AnySegment:
+    def levels(
+        self, value: Callable[[EntityInterval], float], known: dict[int, float]
+    ) -> AnySegment:
         import numpy as np
 
         numbers = []
@@ -87,22 +89,22 @@ class _Run:
             numbers.append(known[stretch.state])
         if numbers.count(numbers[0]) == len(numbers):
             from_at, until_at = self.stretches[0].from_at, self.stretches[-1].until_at
-            return Segment(from_at * 1000, until_at * 1000, numbers[0])
+            return ValueSegment(from_at * 1000, until_at * 1000, numbers[0])
         return self.swept(Levels(np.array(numbers, dtype=np.float64)[self._which]))
 
 
-class Exporter(Protocol):
+class DeviceExporter(Protocol):
     """The series of one kind of exporter about a node."""
 
-    stretches: NodeStretches
+    stretches: NodeIntervals
 
     def names(self) -> Sequence[str]: ...
 
-    def labels(self, stretch: Stretch) -> Iterable[Pairs]:
+    def labels(self, stretch: EntityInterval) -> Iterable[Pairs]:
         """The label sets under which an entity is exposed during a stretch."""
         ...
 
-    def segments(self, name: str, day: int, groups: Iterable[Exposed]) -> Segments:
+    def segments(self, name: str, day: int, groups: Iterable[ExposedIntervals]) -> Segments:
         """The values of a metric through a day."""
         ...
 
@@ -112,19 +114,19 @@ class Exporter(Protocol):
 class DeviceSeries:
     """The series of one exporter on one node, made day by day."""
 
-    def __init__(self, target: Target, exporter: Exporter) -> None:
+    def __init__(self, target: Target, exporter: DeviceExporter) -> None:
         self.target = target
         self.exporter = exporter
         self.line_counts = exporter.line_counts
-        self._groups: OrderedDict[int, list[Exposed]] = OrderedDict()
+        self._groups: OrderedDict[int, list[ExposedIntervals]] = OrderedDict()
         # The last query: a month is read window by window, function by function.
         self._days: dict[str, dict[int, Segments]] = {}
-        self._lives: dict[str, tuple[tuple[int, int], dict[Key, Life]]] = {}
+        self._lives: dict[str, tuple[tuple[int, int], dict[Key, ExposedSeries]]] = {}
 
     def names(self) -> Iterable[str]:
         return self.exporter.names()
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         days = (start_ms // DAY_MS, end_ms // DAY_MS)
         known = self._lives.get(name)
         if known is None or known[0] != days:
@@ -133,8 +135,8 @@ class DeviceSeries:
         return list(known[1].values())
 
     def _made(
-        self, name: str, lives: Mapping[Key, Life], first_day: int, last_day: int
-    ) -> dict[Key, Life]:
+        self, name: str, lives: Mapping[Key, ExposedSeries], first_day: int, last_day: int
+    ) -> dict[Key, ExposedSeries]:
         """The lives in some days, of which the first was most likely asked for before."""
         before = self._days.get(name, {})
         days = range(first_day, last_day + 1)
@@ -150,19 +152,25 @@ class DeviceSeries:
         }
 
     def _life(
-        self, name: str, labels: Pairs, segments: tuple[AnySegment, ...], before: Life | None
-    ) -> Life:
+        self,
+        name: str,
+        labels: Pairs,
+        segments: tuple[AnySegment, ...],
+        before: ExposedSeries | None,
+    ) -> ExposedSeries:
         """With the labels of the days before, which were written already."""
         if before is not None:
-            return Life(self.target, before.labels, segments, labels, label_sets=before.label_sets)
-        return Life(self.target, self.target.labelled(name, labels), segments, labels)
+            return ExposedSeries(
+                self.target, before.labels, segments, labels, label_sets=before.label_sets
+            )
+        return ExposedSeries(self.target, self.target.labelled(name, labels), segments, labels)
 
     def _of_day(self, name: str, day: int) -> Segments:
         segments = self.exporter.segments(name, day, self._exposed(day))
         reachable = self.target.reachable
         return {key: within(parts, reachable) for key, parts in segments.items()}
 
-    def _exposed(self, day: int) -> list[Exposed]:
+    def _exposed(self, day: int) -> list[ExposedIntervals]:
         known = self._groups.get(day)
         if known is None:
             while len(self._groups) >= LARGEST_CACHE:
@@ -174,12 +182,12 @@ class DeviceSeries:
 
 
 def _grouped(
-    stretches: Iterable[Stretch], labels: Callable[[Stretch], Iterable[Pairs]]
-) -> list[Exposed]:
-    found: dict[tuple[int, Pairs], Exposed] = {}
+    stretches: Iterable[EntityInterval], labels: Callable[[EntityInterval], Iterable[Pairs]]
+) -> list[ExposedIntervals]:
+    found: dict[tuple[int, Pairs], ExposedIntervals] = {}
     # Steps of one set of holders share it, so its groups are looked up once.
     same: tuple[int, int] = (0, 0)
-    groups: list[Exposed] = []
+    groups: list[ExposedIntervals] = []
     for stretch in stretches:
         current = (id(stretch.entity), id(stretch.step.holders))
         if current != same:
@@ -188,14 +196,16 @@ def _grouped(
             for exposed in labels(stretch):
                 key = (id(stretch.entity), exposed)
                 if key not in found:
-                    found[key] = Exposed(stretch.entity, exposed, [])
+                    found[key] = ExposedIntervals(stretch.entity, exposed, [])
                 groups.append(found[key])
         for group in groups:
             group.stretches.append(stretch)
     return list(found.values())
 
 
-def _energy(group: Exposed, stretches: NodeStretches, divisor: int) -> tuple[AnySegment, ...]:
+def _energy(
+    group: ExposedIntervals, stretches: NodeIntervals, divisor: int
+) -> tuple[AnySegment, ...]:
     """The card's energy, in microjoules by `divisor`."""
     import numpy as np
 
@@ -211,7 +221,7 @@ def _energy(group: Exposed, stretches: NodeStretches, divisor: int) -> tuple[Any
 class Dcgm:
     """The dcgm-exporter of a node, or two: each set of names in its own windows of time."""
 
-    def __init__(self, stretches: NodeStretches, style: dcgm.Style) -> None:
+    def __init__(self, stretches: NodeIntervals, style: dcgm.Style) -> None:
         self.stretches = stretches
         self.style = style
         node = stretches.use.node
@@ -229,12 +239,12 @@ class Dcgm:
     def names(self) -> Sequence[str]:
         return tuple(self.fields)
 
-    def labels(self, stretch: Stretch) -> Iterator[Pairs]:
+    def labels(self, stretch: EntityInterval) -> Iterator[Pairs]:
         own = dcgm.identity(self.stretches.use.node, stretch.entity, self.style)
         for pod in dcgm.attributions(stretch.entity, stretch.step, self.style):
             yield (*own, *pod)
 
-    def segments(self, name: str, day: int, groups: Iterable[Exposed]) -> Segments:
+    def segments(self, name: str, day: int, groups: Iterable[ExposedIntervals]) -> Segments:
         found: Segments = {}
         groups = list(groups)
         for names, windows in self.windows.items():
@@ -248,12 +258,12 @@ class Dcgm:
                         found[key] = (*found.get(key, ()), *values)
         return found
 
-    def _values(self, field: dcgm.Field, group: Exposed) -> tuple[AnySegment, ...]:
+    def _values(self, field: dcgm.Field, group: ExposedIntervals) -> tuple[AnySegment, ...]:
         if divisor := dcgm.MICROJOULES.get(field.head.name):
             return _energy(group, self.stretches, divisor)
 
-        def value(stretch: Stretch) -> float:
-            reading = dcgm.Reading(
+        def value(stretch: EntityInterval) -> float:
+            reading = dcgm.DcgmReading(
                 stretch.entity, stretch.step, stretch.milliwatts, stretch.incident
             )
             return field.value(reading)
@@ -280,7 +290,7 @@ def _milliseconds(
 class Amd:
     """AMD's device-metrics-exporter."""
 
-    def __init__(self, stretches: NodeStretches) -> None:
+    def __init__(self, stretches: NodeIntervals) -> None:
         self.stretches = stretches
         self.metrics = {metric.head.name: metric for metric in amd.METRICS}
 
@@ -291,13 +301,13 @@ class Amd:
     def names(self) -> Sequence[str]:
         return (*self.metrics, amd.NODES)
 
-    def labels(self, stretch: Stretch) -> Iterator[Pairs]:
+    def labels(self, stretch: EntityInterval) -> Iterator[Pairs]:
         yield (*amd.identity(self.node, stretch.entity), *amd.attribution(stretch.step))
 
-    def segments(self, name: str, day: int, groups: Iterable[Exposed]) -> Segments:
+    def segments(self, name: str, day: int, groups: Iterable[ExposedIntervals]) -> Segments:
         if name == amd.NODES:
             count = float(amd.nodes_total(self.node))
-            whole = Segment(day * DAY_MS, (day + 1) * DAY_MS, count)
+            whole = ValueSegment(day * DAY_MS, (day + 1) * DAY_MS, count)
             return {(0, (("hostname", self.node.name),)): (whole,)}
         metric = self.metrics[name]
         return {
@@ -305,12 +315,12 @@ class Amd:
             for group in groups
         }
 
-    def _values(self, metric: amd.Metric, group: Exposed) -> tuple[AnySegment, ...]:
+    def _values(self, metric: amd.AmdMetric, group: ExposedIntervals) -> tuple[AnySegment, ...]:
         if metric.head.name == amd.ENERGY and not group.entity.partition_id:
             return _energy(group, self.stretches, divisor=1)
 
-        def value(stretch: Stretch) -> float:
-            reading = amd.Reading(
+        def value(stretch: EntityInterval) -> float:
+            reading = amd.AmdReading(
                 stretch.entity,
                 stretch.step,
                 stretch.milliwatts,

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from fake_gpu.prometheus.series import RawSeries, TimeBlock, VaryingPiece
+from fake_gpu.prometheus.series import TimeBlock, VaryingPiece, WindowSeries
 
 
 def downsampled(
-    series: RawSeries, from_ms: int, until_ms: int, resolution_ms: int, function: str
-) -> RawSeries:
+    series: WindowSeries, from_ms: int, until_ms: int, resolution_ms: int, function: str
+) -> WindowSeries:
     """The series with its samples of a half-open time replaced by one per window."""
     samples = list(zip(series.timestamps_ms, series.numbers, strict=True))
     inside = [sample for sample in samples if from_ms <= sample[0] < until_ms]
@@ -32,16 +32,16 @@ def downsampled(
     times = sorted(coarse)
     block = TimeBlock(times)
     piece = VaryingPiece(block, 0, len(times), [coarse[at] for at in times])
-    return RawSeries(series.label_set, (piece,), series.stale_ms)
+    return WindowSeries(series.label_set, (piece,), series.stale_ms)
 
 
-def without(series: RawSeries, from_ms: int, until_ms: int) -> RawSeries:
+def without(series: WindowSeries, from_ms: int, until_ms: int) -> WindowSeries:
     """The series without its samples of a half-open time; itself where it has none there."""
     if not any(from_ms <= at < until_ms for at in series.timestamps_ms):
         return series
     before, after = series.clipped(-(1 << 62), from_ms - 1), series.clipped(until_ms, 1 << 62)
     pieces = (*before.pieces, *after.pieces)
-    return RawSeries(series.label_set, pieces, (*before.stale_ms, *after.stale_ms))
+    return WindowSeries(series.label_set, pieces, (*before.stale_ms, *after.stale_ms))
 
 
 def _read(numbers: Iterable[float], function: str) -> float:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
-from fake_gpu.prometheus.language import Call, Expression, Labelled, Part, Selector, Union
+from fake_gpu.prometheus.language import Call, Expression, LabelledVector, Part, Selector, Union
 from fake_gpu.prometheus.many_over_time import MANY, many_over_time
 from fake_gpu.prometheus.over_time import Numbers, each_over_time
 from fake_gpu.prometheus.refusals import bad_parameter
-from fake_gpu.prometheus.series import RawSeries, SeriesSource
+from fake_gpu.prometheus.series import SeriesSource, WindowSeries
 from fake_gpu.prometheus.unions import Points, labelled, refuse_equal_labels, united
 
 
@@ -42,7 +42,7 @@ class HintedSource(Protocol):
 
 def raw_range(
     source: SeriesSource, selector: Selector, at_ms: int, dialect: Dialect
-) -> list[RawSeries]:
+) -> list[WindowSeries]:
     """The samples of a range selector at an instant."""
     found = source.select(selector.matchers, *edges(selector, at_ms, dialect))
     return [series for series in found if series.pieces]
@@ -67,7 +67,7 @@ def evaluate_steps(
 def _vector(
     source: SeriesSource, expression: Part, steps_ms: Sequence[int], dialect: Dialect
 ) -> list[Points]:
-    if isinstance(expression, Labelled):
+    if isinstance(expression, LabelledVector):
         vector = _vector(source, expression.vector, steps_ms, dialect)
         return labelled(vector, expression.label, expression.text, any_name=dialect.left_open)
     if isinstance(expression, Call):

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from domain.clock import Clock
 from fake_gpu.exporters import amd, dcgm, scheduler
 from fake_gpu.exporters.devices import NodeUse
-from fake_gpu.exporters.exposition import Head, labels_text
+from fake_gpu.exporters.exposition import FamilyHead, labels_text
 from fake_gpu.exporters.kube_state_metrics.metric_families import exposition, families_of
 from fake_gpu.exporters.numbers import exposition_text
-from fake_gpu.fleet.model import Cluster, PodLife
+from fake_gpu.fleet.model import PodLife, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
-from fake_gpu.prometheus.node_stretches import NodeStretches
-from fake_gpu.prometheus.segments import Life, Segment
+from fake_gpu.prometheus.node_stretches import NodeIntervals
+from fake_gpu.prometheus.segments import ExposedSeries, ValueSegment
 from fake_gpu.prometheus.targets import (
     AMD,
     DCGM,
@@ -46,7 +46,7 @@ Text = Callable[[int], str]
 class Expositions:
     """The text of every target of a cluster, at a millisecond."""
 
-    def __init__(self, cluster: Cluster, history: ObjectHistory) -> None:
+    def __init__(self, cluster: SimulatedCluster, history: ObjectHistory) -> None:
         self.history = history
         self.families = families_of(openshift=bool(cluster.openshift_version))
         self.style = dcgm.Style.of(cluster.monitoring)
@@ -70,9 +70,9 @@ class Expositions:
             use = NodeUse(target.node, self._pods.get(target.node.name, ()))
             path = f"/{target.job}/{target.node.name}/metrics"
             if target.job == DCGM:
-                yield path, _dcgm(target, Dcgm(NodeStretches(use), self.style))
+                yield path, _dcgm(target, Dcgm(NodeIntervals(use), self.style))
             else:
-                yield path, _amd(target, Amd(NodeStretches(use)))
+                yield path, _amd(target, Amd(NodeIntervals(use)))
 
     def _state_metrics(self, at_ms: int) -> str:
         second = at_ms // 1000
@@ -111,7 +111,7 @@ def _dcgm(target: Target, exporter: Dcgm) -> Text:
 def _amd(target: Target, exporter: Amd) -> Text:
     series = DeviceSeries(target, exporter)
     heads = {metric.head.name: metric.head for metric in amd.METRICS}
-    heads[amd.NODES] = Head(amd.NODES, "Number of GPUs on the node")
+    heads[amd.NODES] = FamilyHead(amd.NODES, "Number of GPUs on the node")
 
     def text(at_ms: int) -> str:
         return "".join(
@@ -122,18 +122,20 @@ def _amd(target: Target, exporter: Amd) -> Text:
     return text
 
 
-def _family(head: Head, lives: Iterable[Life], at_ms: int, number: Callable[[float], str]) -> str:
+def _family(
+    head: FamilyHead, lives: Iterable[ExposedSeries], at_ms: int, number: Callable[[float], str]
+) -> str:
     lines = []
     for life in lives:
         for segment in life.segments:
             if segment.from_ms <= at_ms < segment.until_ms:
-                value = segment.value if isinstance(segment, Segment) else segment.at(at_ms)
+                value = segment.value if isinstance(segment, ValueSegment) else segment.at(at_ms)
                 labels = labels_text(life.exposed or ())
                 lines.append(f"{head.name}{labels} {number(value)}\n")
     return head.text() + "".join(lines) if lines else ""
 
 
-def make_metrics_app(cluster: Cluster, history: ObjectHistory, clock: Clock) -> Starlette:
+def make_metrics_app(cluster: SimulatedCluster, history: ObjectHistory, clock: Clock) -> Starlette:
     """All exporters of a cluster under one port, each under its path."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool

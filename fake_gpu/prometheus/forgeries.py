@@ -12,7 +12,7 @@ from dataclasses import replace
 from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.label_sets import LabelPairs
-from fake_gpu.prometheus.segments import Life, LifeSource, Segment, within
+from fake_gpu.prometheus.segments import ExposedSeries, LifeSource, ValueSegment, within
 from fake_gpu.prometheus.targets import Target
 
 _REQUESTS = "kube_pod_container_resource_requests"
@@ -41,7 +41,7 @@ class SecondExporter:
     def names(self) -> Iterable[str]:
         return self.source.names()
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         low, high = _span(self.fault)
         if low > end_ms or high <= start_ms:
             return []
@@ -50,7 +50,7 @@ class SecondExporter:
             segments = within(life.segments, ((low, high),))
             if life.target is self.first and life.exposed is not None and segments:
                 labels = self.target.labelled(name, life.exposed)
-                lives.append(Life(self.target, labels, segments, life.exposed))
+                lives.append(ExposedSeries(self.target, labels, segments, life.exposed))
         if any(within(life.segments, ((start_ms, end_ms + 1),)) for life in lives):
             self.faults.fire(self.fault, self.fault.from_at, f"{len(lives)} of {name}")
         return lives
@@ -86,17 +86,21 @@ class ForgedSeries:
     def names(self) -> Iterable[str]:
         return ("up", _REQUESTS, _UTILISATION)
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         low, high = _span(self.fault)
         gpus = whole(self.fault, "gpus", 8)
         if low > end_ms or high <= start_ms or gpus <= 0:
             return []
         self.faults.fire(self.fault, self.fault.from_at, name)
         if name == "up":
-            return [Life(self.target, self.target.labelled_up("up"), (Segment(low, high, 1.0),))]
+            return [
+                ExposedSeries(
+                    self.target, self.target.labelled_up("up"), (ValueSegment(low, high, 1.0),)
+                )
+            ]
         return [self._forged(name, number) for number in range(gpus)]
 
-    def _forged(self, name: str, number: int) -> Life:
+    def _forged(self, name: str, number: int) -> ExposedSeries:
         victim = text(self.fault, "victim") or "victim"
         pod: LabelPairs = (
             ("namespace", victim),
@@ -117,4 +121,4 @@ class ForgedSeries:
         low, high = _span(self.fault)
         value = 1.0 if name == _REQUESTS else 100.0
         labels = self.target.labelled(name, exposed)
-        return Life(self.target, labels, (Segment(low, high, value),), exposed)
+        return ExposedSeries(self.target, labels, (ValueSegment(low, high, value),), exposed)

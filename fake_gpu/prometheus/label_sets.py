@@ -28,7 +28,7 @@ Taker = Callable[[Sequence[str]], tuple[str, ...]]
 _PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
 
 
-class Layout:
+class LabelLayout:
     """Sorted names of labels; some have values of their own in each series, others never change."""
 
     __slots__ = ("_exposed", "_exposition", "_order", "_taken", "_text", "fixed", "names")
@@ -128,7 +128,7 @@ class LabelSet:
 
     def __init__(self, labels: Iterable[tuple[str, str]]) -> None:
         self._mapping: Labels | None = dict(sorted(labels))
-        self._layout: Layout | None = None
+        self._layout: LabelLayout | None = None
         self._values: Sequence[str] = ()
         self._text: str | None = None
         self._order: str | None = None
@@ -136,7 +136,7 @@ class LabelSet:
         self._labelled: tuple[tuple[str, str], LabelSet] | None = None
 
     @classmethod
-    def laid_out(cls, layout: Layout, values: Sequence[str]) -> LabelSet:
+    def laid_out(cls, layout: LabelLayout, values: Sequence[str]) -> LabelSet:
         """The labels whose own values are these."""
         made = cls.__new__(cls)
         made._layout, made._values = layout, values

@@ -24,7 +24,7 @@ from typing import Literal
 from fake_gpu.prometheus.durations import NotADuration, parse_duration
 from fake_gpu.prometheus.matchers import BadPattern, Matcher, Operator
 from fake_gpu.prometheus.refusals import ParseError
-from fake_gpu.prometheus.tokens import Token, tokens_of
+from fake_gpu.prometheus.tokens import PromqlToken, tokens_of
 
 Function = Literal["avg_over_time", "max_over_time", "min_over_time", "count_over_time"]
 FUNCTIONS: dict[str, Function] = {
@@ -70,7 +70,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledVector:
     """A vector whose series all get one label with one text; "" takes the label away."""
 
     vector: Selector | Call
@@ -82,7 +82,7 @@ class Labelled:
         return "vector"
 
 
-Part = Selector | Call | Labelled
+Part = Selector | Call | LabelledVector
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,10 @@ class _Parser:
 
     # -- moving over tokens
 
-    def peek(self, ahead: int = 0) -> Token:
+    def peek(self, ahead: int = 0) -> PromqlToken:
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
 
-    def next(self) -> Token:
+    def next(self) -> PromqlToken:
         token = self.peek()
         self.at += 1
         return token
@@ -160,7 +160,7 @@ class _Parser:
         hoped = f", expected {expected}" if expected else ""
         return self.error(token, f"unexpected {token.described()} in {where}{hoped}")
 
-    def error(self, token: Token, message: str) -> ParseError:
+    def error(self, token: PromqlToken, message: str) -> ParseError:
         return ParseError(self.query, token.position, message)
 
     def finish(self) -> None:
@@ -221,7 +221,7 @@ class _Parser:
             )
         return Call(function, argument)
 
-    def labelled(self) -> Labelled:
+    def labelled(self) -> LabelledVector:
         name = self.next()
         self.expect("(", "function call")
         vector = self.expression()
@@ -240,7 +240,7 @@ class _Parser:
             raise self.error(name, f"{wrong}, got range vector")
         if source or pattern or "$" in text or not isinstance(vector, Selector | Call):
             raise self.error(name, SPOKEN)
-        return Labelled(vector, label, text)
+        return LabelledVector(vector, label, text)
 
     def instant_selector(self, *, of_query: bool = True) -> Selector:
         start = self.peek()
@@ -260,7 +260,7 @@ class _Parser:
             raise self.error(start, f"{what} must contain at least one non-empty matcher")
         return Selector(tuple(matchers))
 
-    def _refuse_a_second_name(self, start: Token, name: str, matchers: list[Matcher]) -> None:
+    def _refuse_a_second_name(self, start: PromqlToken, name: str, matchers: list[Matcher]) -> None:
         for matcher in matchers:
             if matcher.name == METRIC_NAME:
                 both = f'"{name}" or "{matcher.value}"'

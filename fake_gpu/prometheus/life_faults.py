@@ -17,15 +17,15 @@ from fake_gpu.prometheus.label_sets import Labels
 from fake_gpu.prometheus.segments import (
     NO_END,
     AnySegment,
-    Life,
+    ExposedSeries,
     LifeSource,
-    Segment,
+    ValueSegment,
     within,
 )
 from fake_gpu.prometheus.targets import DCGM, Target
 
-Change = Callable[[Fault, Life], Life | None]
-Seen = Callable[[Life], None]
+Change = Callable[[Fault, ExposedSeries], ExposedSeries | None]
+Seen = Callable[[ExposedSeries], None]
 # Labels that dcgm-exporter takes from the kubelet.
 _POD_LABELS = ("container", "namespace", "pod", "pod_uid")
 _KSM_ABOUT_PODS = ("kube_pod_labels", "kube_pod_info", "kube_pod_owner")
@@ -53,8 +53,8 @@ class FaultedSeries:
         new = [text(f, "to") for f in self._renamed if text(f, "metric") in own]
         return [*own, *new]
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
-        found: list[Life] = []
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
+        found: list[ExposedSeries] = []
         if name in self.source.names():
             found += self._through(self.source.lives(name, start_ms, end_ms), start_ms, end_ms)
         for fault in self._renamed:
@@ -69,7 +69,9 @@ class FaultedSeries:
                 found = [life for life in (self._outside(fault, each) for each in found) if life]
         return found
 
-    def _through(self, lives: Iterable[Life], start_ms: int, end_ms: int) -> Iterator[Life]:
+    def _through(
+        self, lives: Iterable[ExposedSeries], start_ms: int, end_ms: int
+    ) -> Iterator[ExposedSeries]:
         changes = [
             (fault, change, partial(self._seen, fault, start_ms, end_ms))
             for fault, change in self._changes
@@ -81,7 +83,9 @@ class FaultedSeries:
                 parts = [new for part in parts for new in self._apply(fault, change, part, seen)]
             yield from parts
 
-    def _apply(self, fault: Fault, change: Change, life: Life, seen: Seen) -> Iterator[Life]:
+    def _apply(
+        self, fault: Fault, change: Change, life: ExposedSeries, seen: Seen
+    ) -> Iterator[ExposedSeries]:
         inside = replace(life, segments=_cut(life.segments, fault), label_sets={})
         if not inside.segments:
             yield life
@@ -97,29 +101,29 @@ class FaultedSeries:
         if changed is not None:
             yield changed
 
-    def _seen(self, fault: Fault, start_ms: int, end_ms: int, touched: Life) -> None:
+    def _seen(self, fault: Fault, start_ms: int, end_ms: int, touched: ExposedSeries) -> None:
         """Count the fault if one of its changes lies in the closed range of the query."""
         if within(touched.segments, ((start_ms, end_ms + 1),)):
             self.faults.fire(fault, fault.from_at, _name(touched))
 
-    def _other_cluster(self, fault: Fault, life: Life) -> Life | None:
+    def _other_cluster(self, fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
         name = text(fault, "as_cluster")
         if self.cluster_ids.get(name) == self.faults.cluster_id:
             return life
         other = {"cluster": name, "clusterID": self.cluster_ids.get(name, "")}
         return replace(life, external=other)
 
-    def _moved(self, fault: Fault, lives: Iterable[Life]) -> Iterator[Life]:
+    def _moved(self, fault: Fault, lives: Iterable[ExposedSeries]) -> Iterator[ExposedSeries]:
         for life in lives:
             labels = _set(life.labels, {"__name__": text(fault, "to")})
             yield replace(life, labels=labels, segments=_cut(life.segments, fault), label_sets={})
 
-    def _outside(self, fault: Fault, life: Life) -> Life | None:
+    def _outside(self, fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
         segments = _without(life.segments, fault)
         return replace(life, segments=segments, label_sets={}) if segments else None
 
 
-def _name(life: Life) -> str:
+def _name(life: ExposedSeries) -> str:
     return life.labels.get("__name__", "")
 
 
@@ -136,15 +140,15 @@ def _set(labels: Labels, changed: Labels) -> Labels:
     return {key: value for key, value in {**labels, **changed}.items() if value}
 
 
-def _value(life: Life, value: float) -> Life:
-    segments = tuple(Segment(s.from_ms, s.until_ms, value) for s in life.segments)
+def _value(life: ExposedSeries, value: float) -> ExposedSeries:
+    segments = tuple(ValueSegment(s.from_ms, s.until_ms, value) for s in life.segments)
     return replace(life, segments=segments)
 
 
 # --- one function per kind: the life in the time of the fault ------------------------------------
 
 
-def _target_down(fault: Fault, life: Life) -> Life | None:
+def _target_down(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     """`up` is 0 and everything else of the target ends."""
     if not for_job(fault, life.target.job, _default_job(fault)) or not _on_node(fault, life.target):
         return life
@@ -163,7 +167,7 @@ def _on_node(fault: Fault, target: Target) -> bool:
     return not wanted or (target.node is not None and target.node.name == wanted)
 
 
-def _exporter_moved(fault: Fault, life: Life) -> Life | None:
+def _exporter_moved(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     if not for_job(fault, life.target.job, "kube-state-metrics"):
         return life
     own = dict(life.target.labels)
@@ -184,7 +188,7 @@ def _elsewhere(instance: str) -> str:
     return f"{head}.{(int(last) + 101) % 250}:{port}" if last.isdigit() else f"{address}-2:{port}"
 
 
-def _honor_flipped(fault: Fault, life: Life) -> Life | None:
+def _honor_flipped(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     target = life.target
     if not for_job(fault, target.job, DCGM) or life.exposed is None:
         return life
@@ -192,7 +196,7 @@ def _honor_flipped(fault: Fault, life: Life) -> Life | None:
     return replace(life, labels=flipped.labelled(_name(life), life.exposed))
 
 
-def _relabelled(fault: Fault, life: Life, changed: dict[str, str]) -> Life | None:
+def _relabelled(fault: Fault, life: ExposedSeries, changed: dict[str, str]) -> ExposedSeries | None:
     """The life with other exposed labels."""
     if life.exposed is None:
         return life
@@ -201,20 +205,20 @@ def _relabelled(fault: Fault, life: Life, changed: dict[str, str]) -> Life | Non
     return life if labels == life.labels else replace(life, labels=labels, exposed=exposed)
 
 
-def _pod_labels_lost(fault: Fault, life: Life) -> Life | None:
+def _pod_labels_lost(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     if life.target.job != DCGM or not _on_node(fault, life.target):
         return life
     return _relabelled(fault, life, dict.fromkeys(_POD_LABELS, ""))
 
 
-def _model_renamed(fault: Fault, life: Life) -> Life | None:
+def _model_renamed(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     exposed = dict(life.exposed or ())
     if life.target.job != DCGM or not _on_node(fault, life.target) or "modelName" not in exposed:
         return life
     return _relabelled(fault, life, {"modelName": text(fault, "to", "NVIDIA A100-SXM4-40GB-NEW")})
 
 
-def _label_renamed(fault: Fault, life: Life) -> Life | None:
+def _label_renamed(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     label, new = text(fault, "label", "uid"), text(fault, "to", "pod_uid")
     exposed = dict(life.exposed or ())
     about = life.target.job == "kube-state-metrics" and for_metric(fault, _name(life))
@@ -224,14 +228,14 @@ def _label_renamed(fault: Fault, life: Life) -> Life | None:
     return _relabelled(fault, life, changed)
 
 
-def _hostname_renamed(fault: Fault, life: Life) -> Life | None:
+def _hostname_renamed(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     exposed = dict(life.exposed or ())
     if life.target.job != DCGM or "Hostname" not in exposed:
         return life
     return _relabelled(fault, life, {"Hostname": "", "hostname": exposed["Hostname"]})
 
 
-def _pod_metadata_lost(fault: Fault, life: Life) -> Life | None:
+def _pod_metadata_lost(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     labels = life.labels
     wanted, metric = text(fault, "namespace"), text(fault, "metric")
     if _name(life) not in ((metric,) if metric else _KSM_ABOUT_PODS):
@@ -241,7 +245,7 @@ def _pod_metadata_lost(fault: Fault, life: Life) -> Life | None:
     return None if drawn(fault, labels.get("uid", "")) else life
 
 
-def _odd_values(fault: Fault, life: Life) -> Life | None:
+def _odd_values(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     name = _name(life)
     if name != text(fault, "metric", "kube_pod_container_resource_requests"):
         return life
@@ -252,13 +256,13 @@ def _odd_values(fault: Fault, life: Life) -> Life | None:
     return _value(life, parse_value(pick(fault, values, which)))
 
 
-def _cluster_label_lost(fault: Fault, life: Life) -> Life | None:
+def _cluster_label_lost(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     if not for_metric(fault, _name(life)):
         return life
     return replace(life, external={"cluster": "", "clusterID": ""})
 
 
-def _undeclared(fault: Fault, life: Life) -> Life | None:
+def _undeclared(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
     return replace(life, replica_label=text(fault, "label", "prometheus_instance"))
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from fake_gpu.exporters import dcgm, pod_lives, scheduler
-from fake_gpu.exporters.devices import NodeUse, Stowaway
-from fake_gpu.exporters.kube_state_metrics.forms import Family
+from fake_gpu.exporters.devices import NodeUse, UnaccountedProcess
+from fake_gpu.exporters.kube_state_metrics.forms import ObjectMetric
 from fake_gpu.exporters.kube_state_metrics.metric_families import families_of
-from fake_gpu.fleet.model import Cluster, Fault, PodLife
+from fake_gpu.fleet.model import Fault, PodLife, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_faults import DisturbedSeries
 from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
@@ -21,7 +21,7 @@ from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.forgeries import ForgedSeries, SecondExporter
 from fake_gpu.prometheus.life_faults import KINDS, FaultedSeries
 from fake_gpu.prometheus.line_counts import ObjectLines, PodLines
-from fake_gpu.prometheus.node_stretches import NodeStretches
+from fake_gpu.prometheus.node_stretches import NodeIntervals
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
 from fake_gpu.prometheus.segments import LifeSource, LineCounts
@@ -35,7 +35,7 @@ Counter = Callable[[int, int], LineCounts]
 
 
 def sources_of(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     history: ObjectHistory,
     targets: Sequence[Target],
     faults: SampleFaults,
@@ -85,7 +85,7 @@ def _again(sources: Sequence[LifeSource], target: Target, faults: SampleFaults) 
 
 
 def _state_metrics(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     history: ObjectHistory,
     target: Target,
     index: PodIndex,
@@ -111,7 +111,9 @@ def _state_metrics(
     return [PodSeries(target, index, solved), series], lines
 
 
-def _spoken_of(cluster: Cluster, families: Sequence[Family]) -> dict[str, frozenset[str]]:
+def _spoken_of(
+    cluster: SimulatedCluster, families: Sequence[ObjectMetric]
+) -> dict[str, frozenset[str]]:
     """Most pods have no init containers and no claims, and no document is made to learn that."""
     starting = frozenset(p.uid for p in cluster.pods if any(c.kind != "main" for c in p.containers))
     claiming = frozenset(pod.uid for pod in cluster.pods if pod.claims)
@@ -123,7 +125,7 @@ def _spoken_of(cluster: Cluster, families: Sequence[Family]) -> dict[str, frozen
 
 
 def _devices(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     target: Target,
     on_nodes: dict[str, list[PodLife]],
     faults: SampleFaults,
@@ -136,7 +138,7 @@ def _devices(
     def series(own: Sequence[Fault]) -> DeviceSeries:
         loads = [_stowaway(fault) for fault in own if fault.kind == "stowaway"]
         resets = [fault.from_at for fault in own if fault.kind == "counter_reset"]
-        stretches = NodeStretches(NodeUse(node, pods, loads), resets)
+        stretches = NodeIntervals(NodeUse(node, pods, loads), resets)
         if target.job == AMD:
             return DeviceSeries(target, Amd(stretches))
         return DeviceSeries(target, Dcgm(stretches, dcgm.Style.of(cluster.monitoring)))
@@ -149,6 +151,6 @@ def _devices(
     return [source], source.line_counts
 
 
-def _stowaway(fault: Fault) -> Stowaway:
+def _stowaway(fault: Fault) -> UnaccountedProcess:
     card, pct = whole(fault, "card", 0), whole(fault, "pct", 60)
-    return Stowaway(card, fault.from_at, fault.until_at, pct)
+    return UnaccountedProcess(card, fault.from_at, fault.until_at, pct)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from fake_gpu.exporters.kube_state_metrics.forms import Family
+from fake_gpu.exporters.kube_state_metrics.forms import ObjectMetric
 from fake_gpu.fleet.model import Container, PodLife
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.kubernetes.pods import PodStep, pod_document, pod_steps
@@ -26,7 +26,7 @@ Shape = tuple[object, ...]
 class PodLines:
     """The lines of pods in one exporter."""
 
-    def __init__(self, index: PodIndex, families: Sequence[Family]) -> None:
+    def __init__(self, index: PodIndex, families: Sequence[ObjectMetric]) -> None:
         self._index = index
         self._families = families
         self._shapes: dict[Shape, int] = {}
@@ -90,9 +90,9 @@ def _container_shape(container: Container, at: int) -> Shape:
 class ObjectLines:
     """The lines of all objects but pods."""
 
-    def __init__(self, history: ObjectHistory, families: Sequence[Family]) -> None:
+    def __init__(self, history: ObjectHistory, families: Sequence[ObjectMetric]) -> None:
         self._history = history
-        self._families: dict[str, list[Family]] = {}
+        self._families: dict[str, list[ObjectMetric]] = {}
         for family in families:
             if family.kind != "Pod":
                 self._families.setdefault(family.kind, []).append(family)
@@ -105,7 +105,7 @@ class ObjectLines:
                 if version.from_at * 1000 <= end_ms and until > start_ms:
                     yield version.from_at * 1000, until, self._lines(version, families)
 
-    def _lines(self, version: Version, families: Sequence[Family]) -> int:
+    def _lines(self, version: Version, families: Sequence[ObjectMetric]) -> int:
         number = version.change.resource_version
         if number not in self._known:
             document = version.object

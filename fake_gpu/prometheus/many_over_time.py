@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from fake_gpu.prometheus.language import Function
 from fake_gpu.prometheus.over_time import Numbers, Range, over_time
-from fake_gpu.prometheus.series import AnyPiece, Piece, RawSeries, SweptPiece, TimeBlock
+from fake_gpu.prometheus.series import AnyPiece, BlockSamples, SweptPiece, TimeBlock, WindowSeries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class _Batch:
 
 
 def many_over_time(
-    function: Function, found: Sequence[RawSeries], ranges: Sequence[Range], direct_mean: bool
+    function: Function, found: Sequence[WindowSeries], ranges: Sequence[Range], direct_mean: bool
 ) -> list[Numbers]:
     """The function over every range, for each series."""
     ranges = tuple(ranges)
@@ -79,7 +79,7 @@ def many_over_time(
     return answers
 
 
-def _counted(found: Sequence[RawSeries], ranges: tuple[Range, ...]) -> list[Numbers]:
+def _counted(found: Sequence[WindowSeries], ranges: tuple[Range, ...]) -> list[Numbers]:
     known: dict[Times, Numbers] = {}
     answers = []
     for series in found:
@@ -93,7 +93,7 @@ def _counted(found: Sequence[RawSeries], ranges: tuple[Range, ...]) -> list[Numb
 
 def _batches(
     function: Function,
-    found: Sequence[RawSeries],
+    found: Sequence[WindowSeries],
     ranges: tuple[Range, ...],
     answers: list[Numbers],
     direct_mean: bool,
@@ -105,7 +105,7 @@ def _batches(
     level: dict[tuple[object, ...], Numbers] = {}
     for number, series in enumerate(found):
         one = series.pieces[0] if len(series.pieces) == 1 else None
-        if isinstance(one, Piece):
+        if isinstance(one, BlockSamples):
             # Most series are one number all the time, and many the same one; -0 is another than 0.
             key = (one.block, one.low, one.high, one.value, copysign(1.0, one.value))
             if key not in level:
@@ -132,7 +132,7 @@ def _array(piece: AnyPiece) -> Floats:
 
     if isinstance(piece, SweptPiece):
         return piece.array
-    if isinstance(piece, Piece):
+    if isinstance(piece, BlockSamples):
         return np.full(len(piece), piece.value)
     return np.array(piece.numbers, dtype=np.float64)
 
@@ -146,7 +146,7 @@ def _plain(numbers: Floats) -> bool:
     return bool(numbers.max() < LARGEST_NUMBER) and not np.signbit(numbers).any()
 
 
-def _times(series: RawSeries) -> Times:
+def _times(series: WindowSeries) -> Times:
     return tuple([(piece.block, piece.low, piece.high) for piece in series.pieces])
 
 

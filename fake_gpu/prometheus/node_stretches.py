@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from fake_gpu.exporters import dcgm
-from fake_gpu.exporters.devices import Entity, NodeUse, Step
+from fake_gpu.exporters.devices import Entity, EntityState, NodeUse
 from fake_gpu.fleet.model import Card, Incident
 from fake_gpu.prometheus.segments import DAY_MS
 
@@ -21,11 +21,11 @@ from fake_gpu.prometheus.segments import DAY_MS
 LARGEST_CACHE = 3
 
 
-class Stretch(NamedTuple):
+class EntityInterval(NamedTuple):
     """An entity's state while nothing of it or of its card changes."""
 
     entity: Entity
-    step: Step
+    step: EntityState
     from_at: int
     until_at: int
     milliwatts: int
@@ -61,16 +61,16 @@ class _Trouble:
     marks: list[int]
 
 
-class NodeStretches:
+class NodeIntervals:
     """The stretches of all entities of a node, a day at a time."""
 
     def __init__(self, use: NodeUse, resets: Sequence[int] = ()) -> None:
         self.use = use
         self.resets = sorted(resets)  # when the energy counters of all cards began again
-        self._days: OrderedDict[int, list[Stretch]] = OrderedDict()
+        self._days: OrderedDict[int, list[EntityInterval]] = OrderedDict()
         self._states: dict[tuple[object, ...], int] = {}
 
-    def day(self, day: int) -> list[Stretch]:
+    def day(self, day: int) -> list[EntityInterval]:
         """The stretches of a day, those of one entity after another."""
         if day not in self._days:
             while len(self._days) >= LARGEST_CACHE:
@@ -79,7 +79,7 @@ class NodeStretches:
             self._days[day] = list(self._between(from_at, until_at))
         return self._days[day]
 
-    def _between(self, from_at: int, until_at: int) -> Iterator[Stretch]:
+    def _between(self, from_at: int, until_at: int) -> Iterator[EntityInterval]:
         entities = self.use.entities
         steps = {id(entity): self.use.steps(entity, from_at, until_at) for entity in entities}
         power = {
@@ -110,15 +110,15 @@ class NodeStretches:
                     else:
                         yield self._stretch(entity, step, start, end, level, None)
 
-    def _alone(self, entity: Entity, step: Step, level: _Level) -> Stretch:
+    def _alone(self, entity: Entity, step: EntityState, level: _Level) -> EntityInterval:
         """A step of a healthy card with one holder."""
         known = (step.pct, step.used_mib, level.milliwatts, None)
         state = self._states.setdefault(known, len(self._states))
         from_at, until_at, milliwatts, spent = level
-        return Stretch(entity, step, from_at, until_at, milliwatts, spent, None, state)
+        return EntityInterval(entity, step, from_at, until_at, milliwatts, spent, None, state)
 
     def _power(
-        self, card: Card, from_at: int, until_at: int, steps: Mapping[int, Sequence[Step]]
+        self, card: Card, from_at: int, until_at: int, steps: Mapping[int, Sequence[EntityState]]
     ) -> list[_Level]:
         levels = []
         spent = self.use.microjoules_at(card, from_at)
@@ -136,12 +136,12 @@ class NodeStretches:
     def _cut(
         self,
         entity: Entity,
-        step: Step,
+        step: EntityState,
         start: int,
         end: int,
         level: _Level,
         trouble: _Trouble,
-    ) -> Iterator[Stretch]:
+    ) -> Iterator[EntityInterval]:
         """Cut where something goes wrong with the card, or is repaired."""
         edges = [start, *(mark for mark in trouble.marks if start < mark < end), end]
         for low, high in pairwise(edges):
@@ -152,18 +152,18 @@ class NodeStretches:
     def _stretch(
         self,
         entity: Entity,
-        step: Step,
+        step: EntityState,
         low: int,
         high: int,
         level: _Level,
         incident: Incident | None,
-    ) -> Stretch:
+    ) -> EntityInterval:
         known = (step.pct, step.used_mib, level.milliwatts, incident)
         state = self._states.setdefault(known, len(self._states))
         spent = level.microjoules_at(low)
-        return Stretch(entity, step, low, high, level.milliwatts, spent, incident, state)
+        return EntityInterval(entity, step, low, high, level.milliwatts, spent, incident, state)
 
-    def held(self, start_ms: int, end_ms: int) -> Iterator[tuple[Entity, Step, int, int]]:
+    def held(self, start_ms: int, end_ms: int) -> Iterator[tuple[Entity, EntityState, int, int]]:
         """Who has each entity, while it says anything, in the days of a range."""
         from_at = start_ms // DAY_MS * DAY_MS // 1000
         until_at = (end_ms // DAY_MS + 1) * DAY_MS // 1000
@@ -173,7 +173,7 @@ class NodeStretches:
                 for low, high in _without(step.from_at, step.until_at, lost):
                     yield entity, step, low * 1000, high * 1000
 
-    def microjoules(self, stretch: Stretch) -> int:
+    def microjoules(self, stretch: EntityInterval) -> int:
         """The card's energy when the stretch begins, as its counter shows it."""
         before = [at for at in self.resets if at <= stretch.from_at]
         if not before:
@@ -181,7 +181,7 @@ class NodeStretches:
         return stretch.microjoules - self.use.microjoules_at(stretch.entity.card, before[-1])
 
 
-def _same_edges(steps: Sequence[Step], levels: Sequence[_Level]) -> bool:
+def _same_edges(steps: Sequence[EntityState], levels: Sequence[_Level]) -> bool:
     return len(steps) == len(levels) and all(
         step.from_at == level.from_at and step.until_at == level.until_at
         for step, level in zip(steps, levels, strict=True)

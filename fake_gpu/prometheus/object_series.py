@@ -10,11 +10,18 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
 from fake_gpu.exporters.exposition import Pairs
-from fake_gpu.exporters.kube_state_metrics.forms import Document, Family
+from fake_gpu.exporters.kube_state_metrics.forms import Document, ObjectMetric
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.prometheus.label_sets import LabelPairs
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, Segment, joined
+from fake_gpu.prometheus.segments import (
+    DAY_MS,
+    NO_END,
+    AnySegment,
+    ExposedSeries,
+    ValueSegment,
+    joined,
+)
 from fake_gpu.prometheus.shapes import Shapes
 from fake_gpu.prometheus.targets import Target
 
@@ -35,12 +42,14 @@ class ObjectSeries:
         self,
         history: ObjectHistory,
         target: Target,
-        families: Sequence[Family],
+        families: Sequence[ObjectMetric],
         spoken_of: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         """`spoken_of` has the UIDs of the objects of which a family says anything, if few."""
         self.target = target
-        self.families: Mapping[str, Family] = {family.head.name: family for family in families}
+        self.families: Mapping[str, ObjectMetric] = {
+            family.head.name: family for family in families
+        }
         self._history = history
         self._spoken_of = spoken_of or {}
         self._days: dict[str, _Days] = {}
@@ -50,7 +59,7 @@ class ObjectSeries:
     def names(self) -> Iterable[str]:
         return self.families
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> list[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> list[ExposedSeries]:
         """The series of a family that may be exposed in the closed range."""
         key = (name, *_days(start_ms, end_ms))
         known = self._lives.get(key)
@@ -72,7 +81,7 @@ class ObjectSeries:
                 found.add(names, values, version.from_at, version.until_at, line.value, said)
         return found
 
-    def _made(self, family: Family, first_day: int, last_day: int) -> list[Life]:
+    def _made(self, family: ObjectMetric, first_day: int, last_day: int) -> list[ExposedSeries]:
         found: dict[LabelPairs, list[AnySegment]] = {}
         exposed: dict[LabelPairs, Pairs] = {}
         for version in self._spoken_versions(family, first_day, last_day):
@@ -83,11 +92,11 @@ class ObjectSeries:
                 # Of two equal series in one scrape, Prometheus keeps the first.
                 if labels not in seen:
                     seen.add(labels)
-                    segment = Segment(version.from_at * 1000, until, line.value)
+                    segment = ValueSegment(version.from_at * 1000, until, line.value)
                     found.setdefault(labels, []).append(segment)
                     exposed.setdefault(labels, line.labels)
         return [
-            Life(self.target, dict(labels), joined(parts), exposed[labels])
+            ExposedSeries(self.target, dict(labels), joined(parts), exposed[labels])
             for labels, parts in found.items()
         ]
 
@@ -103,7 +112,9 @@ class ObjectSeries:
             known = self._nodes[number] = version.object
         return known
 
-    def _spoken_versions(self, family: Family, first_day: int, last_day: int) -> list[Version]:
+    def _spoken_versions(
+        self, family: ObjectMetric, first_day: int, last_day: int
+    ) -> list[Version]:
         only = self._spoken_of.get(family.head.name)
         if only is not None and not only:
             return []
@@ -126,14 +137,14 @@ def _days(start_ms: int, end_ms: int) -> tuple[int, int]:
 class _Made:
     """The series of some days, of which an hour has few."""
 
-    def __init__(self, lives: list[Life]) -> None:
+    def __init__(self, lives: list[ExposedSeries]) -> None:
         import numpy as np
 
         self._lives = lives
         self._from = np.array([life.segments[0].from_ms for life in lives], dtype=np.int64)
         self._until = np.array([life.segments[-1].until_ms for life in lives], dtype=np.int64)
 
-    def between(self, start_ms: int, end_ms: int) -> list[Life]:
+    def between(self, start_ms: int, end_ms: int) -> list[ExposedSeries]:
         """Those that may have a sample there, or the marker of their end."""
         if len(self._lives) < FEW:
             return self._lives

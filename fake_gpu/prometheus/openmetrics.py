@@ -26,7 +26,7 @@ from fake_gpu.exporters.numbers import exposition_text
 from fake_gpu.prometheus.cycles import collector_paused
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.scrapes import HOUR_MS
-from fake_gpu.prometheus.series import Piece, RawSeries, SeriesSource, TablesSource
+from fake_gpu.prometheus.series import BlockSamples, SeriesSource, TablesSource, WindowSeries
 from fake_gpu.prometheus.tables import Rows
 
 Progress = Callable[[int, int, str], None]
@@ -182,11 +182,11 @@ def _of_rows(rows: Rows) -> Iterator[bytes]:
         yield (expositions[owner] + values[which]).join(ends[which])
 
 
-def _of_series(series: RawSeries) -> Iterator[bytes]:
+def _of_series(series: WindowSeries) -> Iterator[bytes]:
     prefix = f"{series.label_set.exposition} ".encode()
     for piece in series.pieces:
         ends = piece.block.line_ends(piece.low, piece.high)
-        if isinstance(piece, Piece):
+        if isinstance(piece, BlockSamples):
             yield (prefix + _value(piece.value)).join(ends)
         else:
             for end, number in zip(ends[1:], piece.numbers, strict=True):

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import isinf, isnan
 
 from fake_gpu.prometheus.language import Function
-from fake_gpu.prometheus.series import AnyPiece, Piece, RawSeries
+from fake_gpu.prometheus.series import AnyPiece, BlockSamples, WindowSeries
 
 Range = tuple[int, int]  # the oldest and the newest millisecond, both inside
 Numbers = Sequence[float | None]  # one per range; None where it has no sample
@@ -23,14 +23,14 @@ Run = tuple[float, int]  # a value, and how many times in a row
 
 
 def each_over_time(
-    function: Function, found: Iterable[RawSeries], ranges: Sequence[Range], direct_mean: bool
+    function: Function, found: Iterable[WindowSeries], ranges: Sequence[Range], direct_mean: bool
 ) -> list[Numbers]:
     """The function over every range, for each series."""
     return [over_time(function, series, ranges, direct_mean) for series in found]
 
 
 def over_time(
-    function: Function, series: RawSeries, ranges: Sequence[Range], direct_mean: bool
+    function: Function, series: WindowSeries, ranges: Sequence[Range], direct_mean: bool
 ) -> Numbers:
     """The function over every range of one series."""
     stretch = _Stretch(series)
@@ -44,7 +44,7 @@ def over_time(
 class _Stretch:
     """The pieces of a series, of which ranges are taken one after another."""
 
-    def __init__(self, series: RawSeries) -> None:
+    def __init__(self, series: WindowSeries) -> None:
         self.pieces = series.pieces
         self.firsts = [piece.block.times[piece.low] for piece in series.pieces]
         self.lasts = [piece.block.times[piece.high - 1] for piece in series.pieces]
@@ -79,7 +79,7 @@ def _extreme(pieces: Sequence[AnyPiece], *, largest: bool) -> float:
     best = max if largest else min
     found: float | None = None
     for piece in pieces:
-        if isinstance(piece, Piece):
+        if isinstance(piece, BlockSamples):
             value = piece.value
         elif isnan(sum(piece.numbers)):
             value = _extreme_number(piece.numbers, largest=largest)
@@ -102,7 +102,7 @@ def _extreme_number(numbers: Sequence[float], *, largest: bool) -> float:
 
 def _mean(pieces: Sequence[AnyPiece], direct: bool) -> float:
     """Constant pieces come again and again; the mean of the same ones is taken once."""
-    runs = tuple([(p.value, p.high - p.low) for p in pieces if isinstance(p, Piece)])
+    runs = tuple([(p.value, p.high - p.low) for p in pieces if isinstance(p, BlockSamples)])
     if len(runs) == len(pieces):
         return _mean_of_runs(runs, direct)
     numbers = [number for piece in pieces for number in piece.values()]

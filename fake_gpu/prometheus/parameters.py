@@ -16,7 +16,7 @@ from fake_gpu.prometheus.durations import (
 )
 from fake_gpu.prometheus.language import Expression, parse_query, parse_selector
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.refusals import ParseError, Refused, bad_parameter
+from fake_gpu.prometheus.refusals import ParseError, QueryRefused, bad_parameter
 
 # As in the real servers: enough for a week by the minute or a year by the hour.
 LARGEST_STEP_COUNT = 11_000
@@ -25,13 +25,13 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class FormParameters:
     """All values of all names; the form's come before the URL's, as Go reads them."""
 
     pairs: tuple[tuple[str, str], ...]
 
     @classmethod
-    def read(cls, query_string: str, form: str = "") -> Parameters:
+    def read(cls, query_string: str, form: str = "") -> FormParameters:
         both = [*parse_qsl(form, True), *parse_qsl(query_string, True)]
         return cls(tuple(both))
 
@@ -65,7 +65,7 @@ class Parameters:
             return default
         if text in _TRUE or text in _FALSE:
             return text in _TRUE
-        raise Refused(
+        raise QueryRefused(
             "bad_data", f"'{name}' parameter: strconv.ParseBool: parsing {text!r}: invalid syntax"
         )
 
@@ -78,7 +78,7 @@ class Parameters:
     def selectors(self, *, required: bool = False) -> list[tuple[Matcher, ...]]:
         texts = self.all("match[]")
         if required and not texts:
-            raise Refused("bad_data", "no match[] parameter provided")
+            raise QueryRefused("bad_data", "no match[] parameter provided")
         try:
             return [parse_selector(text) for text in texts]
         except ParseError as error:
@@ -99,7 +99,7 @@ class Parameters:
                 "Try a positive integer",
             )
         if (end - start) // step > LARGEST_STEP_COUNT:
-            raise Refused(
+            raise QueryRefused(
                 "bad_data",
                 "exceeded maximum resolution of 11,000 points per timeseries. "
                 "Try decreasing the query resolution (?step=XX)",

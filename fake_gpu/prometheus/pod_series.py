@@ -12,7 +12,7 @@ from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.pod_lives import Stretches, stretches
 from fake_gpu.fleet.model import PodLife
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.segments import NO_END, AnySegment, Life, Segment, joined
+from fake_gpu.prometheus.segments import NO_END, AnySegment, ExposedSeries, ValueSegment, joined
 from fake_gpu.prometheus.shapes import Shapes
 from fake_gpu.prometheus.targets import Target
 
@@ -62,12 +62,12 @@ class PodSeries:
         self.index = index
         self.families = families
         self._windows: dict[str, tuple[int, int]] = {}
-        self._made: dict[str, dict[int, list[Life]]] = {}
+        self._made: dict[str, dict[int, list[ExposedSeries]]] = {}
 
     def names(self) -> Iterable[str]:
         return self.families
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> list[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> list[ExposedSeries]:
         """The series of the pods in the window; those of pods that left it are forgotten."""
         window = (start_ms // 1000 // HOUR_SECONDS, end_ms // 1000 // HOUR_SECONDS)
         if self._windows.get(name) != window:
@@ -88,10 +88,10 @@ class PodSeries:
                 found.add(*stretch, said)
         return found
 
-    def _of(self, name: str, pod: PodLife) -> list[Life]:
+    def _of(self, name: str, pod: PodLife) -> list[ExposedSeries]:
         found = self._segments(name, pod)
         return [
-            Life(self.target, self.target.labelled(name, exposed), joined(parts), exposed)
+            ExposedSeries(self.target, self.target.labelled(name, exposed), joined(parts), exposed)
             for exposed, parts in found.items()
         ]
 
@@ -103,5 +103,5 @@ class PodSeries:
             parts = found.setdefault(stretch.labels, [])
             # Of two equal series in one scrape, Prometheus keeps the first.
             if not parts or parts[-1].until_ms <= stretch.from_at * 1000:
-                parts.append(Segment(stretch.from_at * 1000, until, stretch.value))
+                parts.append(ValueSegment(stretch.from_at * 1000, until, stretch.value))
         return found

@@ -19,7 +19,7 @@ HTTP_STATUS: dict[ErrorType, int] = {
 }
 
 
-class Refused(Exception):
+class QueryRefused(Exception):
     """An answer with `status: error`."""
 
     def __init__(self, error_type: ErrorType, message: str) -> None:
@@ -32,9 +32,9 @@ class Refused(Exception):
         return HTTP_STATUS[self.error_type]
 
 
-def bad_parameter(name: str, message: str) -> Refused:
+def bad_parameter(name: str, message: str) -> QueryRefused:
     """A parameter that cannot be meant."""
-    return Refused("bad_data", f'invalid parameter "{name}": {message}')
+    return QueryRefused("bad_data", f'invalid parameter "{name}": {message}')
 
 
 class ParseError(ValueError):

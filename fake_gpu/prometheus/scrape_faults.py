@@ -24,7 +24,7 @@ from fake_gpu.prometheus.faults import (
     text,
     whole,
 )
-from fake_gpu.prometheus.scrapes import DAY_MS, HOUR_MS, Collection, Grid, Schedule
+from fake_gpu.prometheus.scrapes import DAY_MS, HOUR_MS, Federation, Grid, Schedule
 from fake_gpu.prometheus.series import TimeBlock
 from fake_gpu.prometheus.targets import Target
 
@@ -38,7 +38,7 @@ WRITTEN = ("clock_skew", "timestamps_overwritten")
 LARGEST_SKEW_MS = 6 * HOUR_MS
 
 
-class Touch(NamedTuple):
+class SampleEffect(NamedTuple):
     """The effect of a fault on samples: added, removed or changed ones."""
 
     fault: Fault
@@ -46,7 +46,7 @@ class Touch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class FaultedSampling:
     """The samples of one metric of one target in one replica, through all faults of their times."""
 
     target: Target
@@ -54,7 +54,7 @@ class Sampling:
     metric: str
     faults: SampleFaults
     collect_ms: int | None  # a collector takes the newest samples at this interval
-    _touches: list[Touch] = field(default_factory=list)  # not counted yet
+    _touches: list[SampleEffect] = field(default_factory=list)  # not counted yet
 
     def grid(self) -> Grid:
         # Only queried samples are made, and faults are counted when a query touches them.
@@ -73,7 +73,7 @@ class Sampling:
 
     def _note(self, fault: Fault, before: Sequence[Sample], after: Sequence[Sample]) -> None:
         if times := sorted({at for at, _ in set(before) ^ set(after)}):
-            self._touches.append(Touch(fault, times))
+            self._touches.append(SampleEffect(fault, times))
 
     def key(self) -> tuple[str, int, str]:
         """Metrics that no fault singles out share their times."""
@@ -93,7 +93,7 @@ class Sampling:
             written = [sample for sample in self._written(real) if from_ms <= sample[0] < until_ms]
             block = TimeBlock([at for at, _ in written], [at for _, at in written])
         self._touches[noted:] = [
-            Touch(fault, inside)
+            SampleEffect(fault, inside)
             for fault, times in self._touches[noted:]
             if (inside := [at for at in times if from_ms <= at < until_ms])
         ]
@@ -102,7 +102,7 @@ class Sampling:
     def _taken(self, from_ms: int, until_ms: int) -> list[int]:
         if self.collect_ms is None:
             return self._scraped(from_ms, until_ms)
-        collection = Collection(f"{self.faults.cluster_id}#collector", self.collect_ms)
+        collection = Federation(f"{self.faults.cluster_id}#collector", self.collect_ms)
         lost = self._lost_by_scrapes()
         if not lost:
             taken = collection.of(self._schedule(), from_ms, until_ms)
@@ -122,7 +122,7 @@ class Sampling:
         low, high = max(from_ms, fault.from_at * 1000), min(until_ms, fault.until_at * 1000)
         if low >= high:
             return taken
-        other = Collection(f"{self.target.name}#{fault.fault_id}", _interval_ms(fault))
+        other = Federation(f"{self.target.name}#{fault.fault_id}", _interval_ms(fault))
         outside = [at for at in taken if not low <= at < high]
         found = sorted([*outside, *other.taken(self._scraped, low, high)])
         self._note(fault, _plain(taken), _plain(found))

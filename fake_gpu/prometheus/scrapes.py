@@ -110,7 +110,7 @@ def _lateness(name: str, first: int, last: int) -> Integers:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class Federation:
     """A collector that takes the newest sample of everything at its own interval (federation)."""
 
     name: str
@@ -153,7 +153,7 @@ class Collection:
 
 
 @lru_cache(maxsize=LARGEST_DAY_CACHE)
-def _collected(collection: Collection, schedule: Schedule, day: int) -> Integers:
+def _collected(collection: Federation, schedule: Schedule, day: int) -> Integers:
     window = day * DAY_MS, (day + 1) * DAY_MS
     return collection.newest(schedule.array(*collection.around(*window)), *window)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fake_gpu.exporters.exposition import Pairs
-from fake_gpu.prometheus.label_sets import LabelPairs, Labels, LabelSet, Layout
+from fake_gpu.prometheus.label_sets import LabelLayout, LabelPairs, Labels, LabelSet
 from fake_gpu.prometheus.sweeps import Sweep
 from fake_gpu.prometheus.targets import Target
 
@@ -24,19 +24,19 @@ LARGEST_LAYOUT_CACHE = 4096
 
 
 @dataclass(slots=True)  # not frozen, and so made in a third of the time
-class Segment:
+class ValueSegment:
     """The series is exposed with this value during `[from_ms, until_ms)`."""
 
     from_ms: int
     until_ms: int
     value: float
 
-    def clipped(self, from_ms: int, until_ms: int) -> Segment:
-        return Segment(from_ms, until_ms, self.value)
+    def clipped(self, from_ms: int, until_ms: int) -> ValueSegment:
+        return ValueSegment(from_ms, until_ms, self.value)
 
     def continues(self, other: AnySegment) -> bool:
         """Whether `other`, which begins where this one ends, says the same."""
-        if not isinstance(other, Segment):
+        if not isinstance(other, ValueSegment):
             return False
         return self.value == other.value or (
             self.value != self.value and other.value != other.value
@@ -63,7 +63,7 @@ class Noise:
         return False
 
 
-AnySegment = Segment | Noise | Sweep
+AnySegment = ValueSegment | Noise | Sweep
 # (from, until, lines), in milliseconds; overlapping ones add up.
 LineCounts = Iterator[tuple[int, int, int]]
 
@@ -73,17 +73,17 @@ class LifeSource(Protocol):
 
     def names(self) -> Iterable[str]: ...
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]: ...
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]: ...
 
 
-class Replica:
+class PrometheusReplica:
     """One Prometheus replica: its number, and the labels that it adds to all its series."""
 
     def __init__(self, number: int, external: LabelPairs, label: str) -> None:
         self.number = number
         self.external = dict(external)
         self.label = label  # distinguishes replicas
-        self._layouts: dict[tuple[str, ...], Layout] = {}
+        self._layouts: dict[tuple[str, ...], LabelLayout] = {}
 
     def label_set(self, labels: Labels) -> LabelSet:
         """The labels as the Thanos shows them; a series' own labels win over external ones."""
@@ -95,9 +95,9 @@ class Replica:
             layout = self._layouts[names] = self.layout(names, {})
         return LabelSet.laid_out(layout, tuple(labels.values()))
 
-    def layout(self, own: Sequence[str], fixed: Labels) -> Layout:
+    def layout(self, own: Sequence[str], fixed: Labels) -> LabelLayout:
         """Of series with values of their own for some names, and always the same for others."""
-        return Layout(own, {**_given(self.external), **fixed})
+        return LabelLayout(own, {**_given(self.external), **fixed})
 
 
 def _given(labels: Labels) -> Labels:
@@ -106,7 +106,7 @@ def _given(labels: Labels) -> Labels:
 
 
 @dataclass(slots=True)
-class Life:
+class ExposedSeries:
     """One series of one target: its labels without external ones, and its segments in order."""
 
     target: Target
@@ -117,14 +117,14 @@ class Life:
     replica_label: str = ""  # instead of the cluster's name for it; a fault
     label_sets: dict[int, LabelSet] = field(default_factory=dict)  # by the replica's number
 
-    def label_set(self, replica: Replica) -> LabelSet:
+    def label_set(self, replica: PrometheusReplica) -> LabelSet:
         """The labels of a replica's sample as Thanos shows them."""
         known = self.label_sets.get(replica.number)
         if known is None:
             known = self.label_sets[replica.number] = self._labelled(replica)
         return known
 
-    def _labelled(self, replica: Replica) -> LabelSet:
+    def _labelled(self, replica: PrometheusReplica) -> LabelSet:
         if self.external is None and not self.replica_label:
             return replica.label_set(self.labels)
         added = {**replica.external, **(self.external or {})}

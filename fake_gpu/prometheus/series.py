@@ -57,21 +57,21 @@ class TimeBlock:
         self._ends: tuple[bytes, ...] | None = None
         self._fragments: dict[tuple[int, int, float], str] = {}
         self._fragments_size = 0
-        self._pieces: dict[tuple[int, int, float], Piece] = {}
+        self._pieces: dict[tuple[int, int, float], BlockSamples] = {}
 
     def part(self, low: int, high: int) -> TimeBlock:
         """The same times from one position to another."""
         times = self.times[low:high]
         return TimeBlock(times, None if self.real is self.times else self.real[low:high])
 
-    def piece(self, low: int, high: int, value: float) -> Piece:
+    def piece(self, low: int, high: int, value: float) -> BlockSamples:
         """The cut with one value; equal ones are one, because most series are alike."""
         key = (low, high, value)
         known = self._pieces.get(key)
         if known is None:
             if len(self._pieces) >= LARGEST_PIECE_CACHE:
                 self._pieces.clear()
-            known = self._pieces[key] = Piece(self, low, high, value)
+            known = self._pieces[key] = BlockSamples(self, low, high, value)
         return known
 
     def cut(self, from_ms: int, until_ms: int) -> tuple[int, int]:
@@ -134,7 +134,7 @@ class TimeBlock:
 
 
 @dataclass(slots=True)  # not frozen, and so made in a third of the time
-class Piece:
+class BlockSamples:
     """The samples of one series in one block, all of one value."""
 
     block: TimeBlock
@@ -155,13 +155,13 @@ class Piece:
     def fragment(self) -> str:
         return self.block.fragment(self.low, self.high, self.value)
 
-    def clipped(self, from_ms: int, until_ms: int) -> Piece | None:
+    def clipped(self, from_ms: int, until_ms: int) -> BlockSamples | None:
         """The part in the closed range, or None."""
         low, high = self.block.cut(from_ms, until_ms)
         low, high = max(low, self.low), min(high, self.high)
         if (low, high) == (self.low, self.high):
             return self
-        return Piece(self.block, low, high, self.value) if low < high else None
+        return BlockSamples(self.block, low, high, self.value) if low < high else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +234,11 @@ class SweptPiece:
         return SweptPiece(self.block, low, high, self.array[low - self.low : high - self.low])
 
 
-AnyPiece = Piece | VaryingPiece | SweptPiece
+AnyPiece = BlockSamples | VaryingPiece | SweptPiece
 
 
 @dataclass(slots=True)  # not frozen, and so made in a third of the time
-class RawSeries:
+class WindowSeries:
     """One series in a window: its samples in order, and the times of its staleness markers."""
 
     label_set: LabelSet  # with __name__
@@ -246,7 +246,7 @@ class RawSeries:
     stale_ms: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, labels: Mapping[str, str], samples: Mapping[int, float]) -> RawSeries:
+    def of(cls, labels: Mapping[str, str], samples: Mapping[int, float]) -> WindowSeries:
         """A series of a handful of samples."""
         times = sorted(samples)
         numbers = [samples[at] for at in times]
@@ -274,12 +274,12 @@ class RawSeries:
         """The values as an answer writes them."""
         return [answer_text(number) for number in self.numbers]
 
-    def clipped(self, from_ms: int, until_ms: int) -> RawSeries:
+    def clipped(self, from_ms: int, until_ms: int) -> WindowSeries:
         """The samples and markers in the closed range; there may be none."""
         cut = (piece.clipped(from_ms, until_ms) for piece in self.pieces)
         pieces = tuple(piece for piece in cut if piece is not None)
         stale = tuple(at for at in self.stale_ms if from_ms <= at <= until_ms)
-        return RawSeries(self.label_set, pieces, stale)
+        return WindowSeries(self.label_set, pieces, stale)
 
     def last_before(self, until_ms: int, from_ms: int) -> float | None:
         """The newest value in the closed range, unless a staleness marker is newer."""
@@ -325,7 +325,7 @@ class TablesSource(Protocol):
         """The samples of one metric, cluster by cluster; None where it is not in tables."""
         ...
 
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         """As in `SeriesSource`."""
         ...
 
@@ -333,6 +333,6 @@ class TablesSource(Protocol):
 class SeriesSource(Protocol):
     """A source of series: a fleet, or a few samples in a test."""
 
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         """The series with samples in the closed range, in the order of their labels."""
         ...

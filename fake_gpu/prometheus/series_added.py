@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fake_gpu.prometheus.device_series import DeviceSeries
-from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, Life, LifeSource
+from fake_gpu.prometheus.segments import DAY_MS, NO_END, AnySegment, ExposedSeries, LifeSource
 from fake_gpu.prometheus.target_series import counted
 from fake_gpu.prometheus.targets import Target
 
@@ -28,19 +28,19 @@ class SeriesAdded:
         self.targets = targets
         self.sources = sources
         self._days = (0, -1)
-        self._lives: list[Life] = []
+        self._lives: list[ExposedSeries] = []
 
     def names(self) -> Iterable[str]:
         return (SERIES_ADDED,)
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         days = (start_ms // DAY_MS, end_ms // DAY_MS)
         if self._days != days:
             self._lives = list(self._made(days[0] * DAY_MS, (days[1] + 1) * DAY_MS - 1))
             self._days = days
         return self._lives
 
-    def _made(self, start_ms: int, end_ms: int) -> Iterator[Life]:
+    def _made(self, start_ms: int, end_ms: int) -> Iterator[ExposedSeries]:
         begun: dict[str, list[tuple[int, int, int]]] = {target.name: [] for target in self.targets}
         for source in self.sources:
             for name in source.names():
@@ -51,10 +51,10 @@ class SeriesAdded:
                         begun[life.target.name] += _beginnings(life)
         for target in self.targets:
             segments = counted(target, iter(begun[target.name]), start_ms, end_ms)
-            yield Life(target, target.labelled_up(SERIES_ADDED), segments)
+            yield ExposedSeries(target, target.labelled_up(SERIES_ADDED), segments)
 
 
-def _beginnings(life: Life) -> Iterator[tuple[int, int, int]]:
+def _beginnings(life: ExposedSeries) -> Iterator[tuple[int, int, int]]:
     """(from, until, 1): the next scrape would find the series new, if it still finds it."""
     target = life.target
     returns = {reach_from for reach_from, _ in target.reachable}

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fake_gpu.prometheus.label_sets import Layout, taker
+from fake_gpu.prometheus.label_sets import LabelLayout, taker
 from fake_gpu.prometheus.matchers import Matcher, all_match
-from fake_gpu.prometheus.segments import NO_END, Replica
-from fake_gpu.prometheus.tables import Columns, Sheet
+from fake_gpu.prometheus.segments import NO_END, PrometheusReplica
+from fake_gpu.prometheus.tables import Columns, UnorderedSeries
 from fake_gpu.prometheus.targets import Target, sources_of_labels
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class Shapes:
             said[values] = until
             shape.add(values, from_at, until, number)
 
-    def pour(self, sheet: Sheet, window: tuple[int, int], replicas: Sequence[Replica]) -> None:
+    def pour(
+        self, sheet: UnorderedSeries, window: tuple[int, int], replicas: Sequence[PrometheusReplica]
+    ) -> None:
         """Add the segments that a scrape of a replica met to a table.
 
         Many never meet one: a pod that is bound within a second of its making.
@@ -95,7 +97,7 @@ class _Shape:
         self._until: list[int] = []
         self._numbers: list[float] = []
 
-    def layout(self, replica: Replica) -> Layout:
+    def layout(self, replica: PrometheusReplica) -> LabelLayout:
         return replica.layout(self._names, self._fixed)
 
     def is_chosen(self, values: Sequence[str]) -> bool:

@@ -23,8 +23,8 @@ from fake_gpu.prometheus.cluster_series import ClusterSeries, replicas_of
 from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import RawSeries, TimeBlock, VaryingPiece
-from fake_gpu.prometheus.stores import Store
+from fake_gpu.prometheus.series import TimeBlock, VaryingPiece, WindowSeries
+from fake_gpu.prometheus.stores import SimulatedStore
 from fake_gpu.prometheus.tables import Rows
 
 _Asked = tuple[tuple[Matcher, ...], int, int, int]
@@ -55,14 +55,14 @@ class FleetSeries:
         ]
         self.answer_faults = AnswerFaults(self.faults, stores_of(fleet))
         # The answer before, if of one metric: its average, maximum and count are asked in a row.
-        self._last: tuple[_Asked, list[RawSeries]] | None = None
+        self._last: tuple[_Asked, list[WindowSeries]] | None = None
         # Caches are shared between requests, and a server answers several at a time.
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
         return round(self.clock.now().astimezone(UTC).timestamp() * 1000)
 
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         now_ms = self.now_ms()
         asked = (tuple(matchers), start_ms, end_ms, now_ms)
         with self._lock:
@@ -114,7 +114,7 @@ class FleetSeries:
 
     def _found(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
-    ) -> list[RawSeries]:
+    ) -> list[WindowSeries]:
         found = [
             series
             for cluster in self.clusters
@@ -123,7 +123,7 @@ class FleetSeries:
         return _one_each(found)
 
 
-def _one_each(found: list[RawSeries]) -> list[RawSeries]:
+def _one_each(found: list[WindowSeries]) -> list[WindowSeries]:
     """In the order of their labels, and equal labels are one series.
 
     Two series become one when a fault removes a label.
@@ -136,7 +136,7 @@ def _one_each(found: list[RawSeries]) -> list[RawSeries]:
     return [_united(list(group)) for _, group in groups]
 
 
-def _united(lives: list[RawSeries]) -> RawSeries:
+def _united(lives: list[WindowSeries]) -> WindowSeries:
     if len(lives) == 1:
         return lives[0]
     samples: dict[int, float] = {}
@@ -146,10 +146,10 @@ def _united(lives: list[RawSeries]) -> RawSeries:
     times = sorted(samples)
     piece = VaryingPiece(TimeBlock(times), 0, len(times), [samples[at] for at in times])
     stale = sorted({at for life in lives for at in life.stale_ms} - set(times))
-    return RawSeries(lives[0].label_set, (piece,) if times else (), tuple(stale))
+    return WindowSeries(lives[0].label_set, (piece,) if times else (), tuple(stale))
 
 
-def stores_of(fleet: Fleet) -> list[Store]:
+def stores_of(fleet: Fleet) -> list[SimulatedStore]:
     """A sidecar for each Prometheus replica, receivers for a cluster that is collected."""
     stores = []
     for number, cluster in enumerate(fleet.clusters):
@@ -157,5 +157,7 @@ def stores_of(fleet: Fleet) -> list[Store]:
         for replica, external in enumerate(replicas_of(cluster)):
             address = f"10.96.{number}.{replica + 10}:10901"
             first_ms = cluster.created_at * 1000
-            stores.append(Store(cluster.cluster_id, replica, kind, address, external, first_ms))
+            stores.append(
+                SimulatedStore(cluster.cluster_id, replica, kind, address, external, first_ms)
+            )
     return stores

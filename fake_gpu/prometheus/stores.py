@@ -17,7 +17,7 @@ _NO_MAXIMUM = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class SimulatedStore:
     """A sidecar of one Prometheus replica, or the receivers of one collected cluster."""
 
     cluster_id: str
@@ -33,7 +33,7 @@ class Store:
 
 
 def stores_data(
-    stores: Iterable[Store], errors: Mapping[str, str], now_ms: int
+    stores: Iterable[SimulatedStore], errors: Mapping[str, str], now_ms: int
 ) -> dict[str, list[dict[str, object]]]:
     """The `data` of `/api/v1/stores`, by kind; `errors` are by address."""
     checked = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from fake_gpu.prometheus.segments import AnySegment, Segment
+    from fake_gpu.prometheus.segments import AnySegment, ValueSegment
     from fake_gpu.prometheus.series import TimeBlock
 
     Integers = npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class Track:
         return known
 
 
-class Said(Protocol):
+class TrackValues(Protocol):
     """The values of a metric along a track."""
 
     def at(self, positions: Integers, times_ms: Integers) -> Floats: ...
@@ -89,7 +89,7 @@ class Sweep:
     from_ms: int
     until_ms: int
     track: Track
-    said: Said
+    said: TrackValues
 
     def at(self, time_ms: int) -> float:
         import numpy as np
@@ -112,24 +112,24 @@ class Sweep:
 
 def gathered(segments: Sequence[AnySegment]) -> tuple[AnySegment, ...]:
     """Very many segments of one value each, as few sweeps; others are unchanged."""
-    from fake_gpu.prometheus.segments import Segment
+    from fake_gpu.prometheus.segments import ValueSegment
 
     if len(segments) < MANY_SEGMENTS:
         return tuple(segments)
     found: list[AnySegment] = []
-    run: list[Segment] = []
+    run: list[ValueSegment] = []
     for segment in segments:
-        if run and not (isinstance(segment, Segment) and segment.from_ms == run[-1].until_ms):
+        if run and not (isinstance(segment, ValueSegment) and segment.from_ms == run[-1].until_ms):
             found.append(_swept(run))
             run = []
-        if isinstance(segment, Segment):
+        if isinstance(segment, ValueSegment):
             run.append(segment)
         else:
             found.append(segment)
     return (*found, _swept(run)) if run else tuple(found)
 
 
-def _swept(run: Sequence[Segment]) -> Sweep:
+def _swept(run: Sequence[ValueSegment]) -> Sweep:
     import numpy as np
 
     track = Track([segment.from_ms for segment in run])

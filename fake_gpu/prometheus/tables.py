@@ -16,21 +16,21 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import AnySegment, Replica, Segment
+from fake_gpu.prometheus.segments import AnySegment, PrometheusReplica, ValueSegment
 from fake_gpu.prometheus.targets import Target
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from fake_gpu.prometheus.label_sets import LabelSet, Layout
+    from fake_gpu.prometheus.label_sets import LabelLayout, LabelSet
     from fake_gpu.prometheus.series import TimeBlock
 
     Integers = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
 _NAME_FIRST = "__name__\0"
-GridOf = Callable[[Target, Replica], Grid]
+GridOf = Callable[[Target, PrometheusReplica], Grid]
 
 
 class ValueCut(NamedTuple):
@@ -46,7 +46,7 @@ class ValueCut(NamedTuple):
 class Rows:
     """The samples of a table in a window, series by series."""
 
-    table: Table
+    table: SeriesTable
     owners: list[int]  # which series of the table, row by row
     which: list[int]  # which of the cuts, row by row
     cuts: list[ValueCut]
@@ -65,7 +65,7 @@ class Columns:
         return Columns(self.from_ms[places], self.until_ms[places], self.values[places])
 
 
-class Sheet:
+class UnorderedSeries:
     """Segments of series as they are found, before they are put into order."""
 
     def __init__(self, grid_of: GridOf) -> None:
@@ -73,13 +73,13 @@ class Sheet:
         self.is_constant = True  # and not from scrape to scrape another value
         self._grid_of = grid_of
         self._known: dict[tuple[str, int], int] = {}
-        self._written: list[tuple[Layout, list[tuple[str, ...]]]] = []
+        self._written: list[tuple[LabelLayout, list[tuple[str, ...]]]] = []
         self._parts: list[tuple[Columns, int]] = []
         self._label_sets: list[LabelSet] = []
-        self._segments: list[Segment] = []
+        self._segments: list[ValueSegment] = []
         self._numbers: list[int] = []
 
-    def number(self, target: Target, replica: Replica) -> int:
+    def number(self, target: Target, replica: PrometheusReplica) -> int:
         """The number of the grid on which a replica scrapes a target."""
         key = (target.name, replica.number)
         number = self._known.get(key)
@@ -89,7 +89,7 @@ class Sheet:
         return number
 
     def add_columns(
-        self, layout: Layout, own: list[tuple[str, ...]], segments: Columns, number: int
+        self, layout: LabelLayout, own: list[tuple[str, ...]], segments: Columns, number: int
     ) -> None:
         """Segments of series with the same names of labels, whose own values are these."""
         self._written.append((layout, own))
@@ -98,7 +98,7 @@ class Sheet:
     def add(self, label_set: LabelSet, number: int, segments: Sequence[AnySegment]) -> None:
         """All segments of one series."""
         for segment in segments:
-            if type(segment) is not Segment:
+            if type(segment) is not ValueSegment:
                 self.is_constant = False
                 return
             self._label_sets.append(label_set)
@@ -138,10 +138,10 @@ class Sheet:
         ), np.concatenate([*numbers, np.array(self._numbers, dtype=np.int64)])
 
 
-class Table:
+class SeriesTable:
     """The series of one metric of a cluster in some days, in the order of their labels."""
 
-    def __init__(self, sheet: Sheet, firsts: list[int], segments: _Segments) -> None:
+    def __init__(self, sheet: UnorderedSeries, firsts: list[int], segments: _Segments) -> None:
         self._sheet = sheet
         self._firsts = firsts  # of the sheet's segments, those that begin a series
         self._segments = segments
@@ -149,7 +149,7 @@ class Table:
         self._expositions: list[bytes] = []
 
     @classmethod
-    def of(cls, sheet: Sheet) -> Table | None:
+    def of(cls, sheet: UnorderedSeries) -> SeriesTable | None:
         """None where values vary from scrape to scrape, or two series of one name are one.
 
         Nor where the order of labels does not begin with the name: metrics mingle there.
@@ -217,7 +217,7 @@ class _Segments:
             (places, columns.from_ms[places], columns.until_ms[places]) for places in by_grid
         ]
 
-    def rows(self, table: Table, start_ms: int, end_ms: int) -> Rows:
+    def rows(self, table: SeriesTable, start_ms: int, end_ms: int) -> Rows:
         import numpy as np
 
         blocks = [grid.shown(start_ms, end_ms) for grid in self._grids]

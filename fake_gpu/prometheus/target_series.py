@@ -12,10 +12,10 @@ from fake_gpu.prometheus.segments import (
     DAY_MS,
     NO_END,
     AnySegment,
-    Life,
+    ExposedSeries,
     LineCounts,
     Noise,
-    Segment,
+    ValueSegment,
     joined,
     within,
 )
@@ -37,18 +37,20 @@ class TargetSeries:
         self.targets = targets
         self._lines = lines
         self._counted_days = (0, 0)
-        self._counted: dict[str, list[Life]] = {line: [] for line in _LINES}
+        self._counted: dict[str, list[ExposedSeries]] = {line: [] for line in _LINES}
         self._up = [
-            Life(target, target.labelled_up("up"), up_segments(target)) for target in targets
+            ExposedSeries(target, target.labelled_up("up"), up_segments(target))
+            for target in targets
         ]
         self._durations = [
-            Life(target, target.labelled_up(DURATION), (_duration(target),)) for target in targets
+            ExposedSeries(target, target.labelled_up(DURATION), (_duration(target),))
+            for target in targets
         ]
 
     def names(self) -> Iterable[str]:
         return ("up", *_LINES, DURATION)
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[Life]:
+    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         if name == "up":
             return self._up
         if name == DURATION:
@@ -60,7 +62,7 @@ class TargetSeries:
             for target in self.targets:
                 segments = self._counts(target, days[0] * DAY_MS, (days[1] + 1) * DAY_MS - 1)
                 for line, lives in self._counted.items():
-                    lives.append(Life(target, target.labelled_up(line), segments))
+                    lives.append(ExposedSeries(target, target.labelled_up(line), segments))
         return self._counted[name]
 
     def _counts(self, target: Target, start_ms: int, end_ms: int) -> tuple[AnySegment, ...]:
@@ -77,7 +79,7 @@ def counted(
 ) -> tuple[AnySegment, ...]:
     """The sum at each scrape of a target in a closed range; 0 where it failed."""
     answered = within(_steps(counts, start_ms, end_ms), target.reachable)
-    failed = [s for s in up_segments(target) if isinstance(s, Segment) and s.value == 0]
+    failed = [s for s in up_segments(target) if isinstance(s, ValueSegment) and s.value == 0]
     return gathered(joined(sorted([*answered, *failed], key=lambda segment: segment.from_ms)))
 
 
@@ -94,7 +96,7 @@ def _steps(counts: LineCounts, start_ms: int, end_ms: int) -> list[AnySegment]:
     for at, until in zip(times, [*times[1:], NO_END], strict=True):
         total += changes[at]
         if at <= end_ms:
-            segments.append(Segment(at, until, float(total)))
+            segments.append(ValueSegment(at, until, float(total)))
     return segments
 
 
@@ -109,9 +111,9 @@ def up_segments(target: Target) -> tuple[AnySegment, ...]:
             if low >= high:
                 continue
             if at < low:
-                segments.append(Segment(at, low, 0.0))
-            segments.append(Segment(low, high, 1.0))
+                segments.append(ValueSegment(at, low, 0.0))
+            segments.append(ValueSegment(low, high, 1.0))
             at = high
         if at < until_ms:
-            segments.append(Segment(at, until_ms, 0.0))
+            segments.append(ValueSegment(at, until_ms, 0.0))
     return tuple(segments)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fake_gpu.exporters.exposition import Pairs
-from fake_gpu.fleet.model import Cluster, Node, ScrapeJob
+from fake_gpu.fleet.model import Node, ScrapeJob, SimulatedCluster
 from fake_gpu.prometheus.label_sets import LabelPairs, Labels
 
 KUBE_STATE_METRICS = "kube-state-metrics"
@@ -92,7 +92,7 @@ def _target_first(own: dict[str, str], exposed: dict[str, str]) -> dict[str, str
     return merged
 
 
-def targets_of(cluster: Cluster) -> tuple[Target, ...]:
+def targets_of(cluster: SimulatedCluster) -> tuple[Target, ...]:
     """Every target of a cluster's Prometheus."""
     found: list[Target] = []
     for job in cluster.monitoring.jobs:
@@ -111,14 +111,14 @@ def _has_cards(node: Node, vendor: str) -> bool:
     return not vendor or any(card.vendor == vendor for card in node.cards)
 
 
-def _central(cluster: Cluster, job: ScrapeJob) -> Target:
+def _central(cluster: SimulatedCluster, job: ScrapeJob) -> Target:
     always = ((cluster.created_at * 1000, None),)
     address = f"10.128.0.{10 + len(job.job)}"
     pod = f"{job.job}-0"
     return _target(cluster, job, address, pod, always, always, None)
 
 
-def _on_node(cluster: Cluster, job: ScrapeJob, node: Node) -> Target:
+def _on_node(cluster: SimulatedCluster, job: ScrapeJob, node: Node) -> Target:
     own = job.job != KUBELET
     known = [state for state in node.states if not (own and state.exporters_paused)]
     present = [(state.from_at, state.until_at) for state in known]
@@ -130,7 +130,7 @@ def _on_node(cluster: Cluster, job: ScrapeJob, node: Node) -> Target:
 
 
 def _target(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     job: ScrapeJob,
     address: str,
     pod: str,

@@ -25,7 +25,7 @@ _OPENING_QUOTE = "\"'`"
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class PromqlToken:
     kind: Kind
     text: str  # of a quoted text: without quotes and escapes
     position: int
@@ -38,17 +38,17 @@ class Token:
         return names.get(self.kind, "") + quoted
 
 
-def tokens_of(query: str) -> list[Token]:
+def tokens_of(query: str) -> list[PromqlToken]:
     """All tokens, the last one being `end`."""
     return list(_tokens(query))
 
 
-def _tokens(query: str) -> Iterator[Token]:
+def _tokens(query: str) -> Iterator[PromqlToken]:
     at = 0
     while True:
         at = _skip(query, at)
         if at == len(query):
-            yield Token("end", "", at)
+            yield PromqlToken("end", "", at)
             return
         token, at = _token(query, at)
         yield token
@@ -59,7 +59,7 @@ def _skip(query: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _token(query: str, at: int) -> tuple[Token, int]:
+def _token(query: str, at: int) -> tuple[PromqlToken, int]:
     if query[at] in _OPENING_QUOTE:
         return _text(query, at)
     for kind, pattern in (("number", _NUMBER), ("name", _NAME), ("operator", _OPERATOR)):
@@ -67,21 +67,21 @@ def _token(query: str, at: int) -> tuple[Token, int]:
         if match is None or (kind == "number" and not re.search(r"\d", match.group(0))):
             continue
         if kind == "number":
-            return Token("number", match.group(0), at), match.end()
+            return PromqlToken("number", match.group(0), at), match.end()
         if kind == "name":
-            return Token("name", match.group(0), at), match.end()
-        return Token("operator", match.group(0), at), match.end()
+            return PromqlToken("name", match.group(0), at), match.end()
+        return PromqlToken("operator", match.group(0), at), match.end()
     raise ParseError(query, at, f"unexpected character: {query[at]!r}")
 
 
-def _text(query: str, at: int) -> tuple[Token, int]:
+def _text(query: str, at: int) -> tuple[PromqlToken, int]:
     quote = query[at]
     out: list[str] = []
     here = at + 1
     while here < len(query):
         char = query[here]
         if char == quote:
-            return Token("text", "".join(out), at), here + 1
+            return PromqlToken("text", "".join(out), at), here + 1
         if char == "\n" and quote != "`":
             break
         if char == "\\" and quote != "`":

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fake_gpu.prometheus.label_sets import LabelSet
-from fake_gpu.prometheus.refusals import Refused
+from fake_gpu.prometheus.refusals import QueryRefused
 
 SAME_LABELSET = "vector cannot contain metrics with the same labelset"
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -32,7 +32,7 @@ class Points:
 def refuse_equal_labels(vector: Iterable[Points]) -> None:
     orders = [points.label_set.order for points in vector]
     if len(set(orders)) < len(orders):
-        raise Refused("execution", SAME_LABELSET)
+        raise QueryRefused("execution", SAME_LABELSET)
 
 
 def labelled(vector: Sequence[Points], label: str, text: str, *, any_name: bool) -> list[Points]:
@@ -43,7 +43,7 @@ def labelled(vector: Sequence[Points], label: str, text: str, *, any_name: bool)
     """
     if not (label if any_name else _LABEL_NAME.fullmatch(label)):
         words = f"invalid destination label name in label_replace(): {label}"
-        raise Refused("execution", words)
+        raise QueryRefused("execution", words)
     found = [Points(p.label_set.labelled(label, text), p.times_ms, p.values) for p in vector]
     if any_name:
         refuse_equal_labels(found)
@@ -95,6 +95,6 @@ def _joined(one: Points, other: Points) -> Points:
     pairs = [pair for each in (one, other) for pair in zip(each.times_ms, each.values, strict=True)]
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise Refused("execution", SAME_LABELSET)
+        raise QueryRefused("execution", SAME_LABELSET)
     times = sorted(values)
     return Points(one.label_set, times, [values[at] for at in times])

@@ -14,7 +14,7 @@ from fake_gpu.prometheus.answer_faults import AnswerFaults, partly
 from fake_gpu.prometheus.deduplicate import deduplicated
 from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import NamesSource, RawSeries, RowsSource, SeriesSource
+from fake_gpu.prometheus.series import NamesSource, RowsSource, SeriesSource, WindowSeries
 from fake_gpu.prometheus.tables import Rows
 
 
@@ -53,13 +53,13 @@ class QuerierView:
             return None
         return self.source.rows(matchers, start_ms, end_ms)
 
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         found = self.source.select(matchers, start_ms, end_ms)
         found = self.faults.found(found, self.at, self.function, self.warnings, self.resolution_ms)
         if self.in_part is not None:
             found = partly(self.in_part, found)
         if not self.markers:
-            found = [RawSeries(s.label_set, s.pieces) for s in found if s.pieces]
+            found = [WindowSeries(s.label_set, s.pieces) for s in found if s.pieces]
         if self.deduplicate:
             found = deduplicated(found, self.replica_labels)
         return self.faults.answered(found, self.at)

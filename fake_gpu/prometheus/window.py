@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from fake_gpu.prometheus.scrapes import Grid
-from fake_gpu.prometheus.segments import NO_END, AnySegment, Segment
+from fake_gpu.prometheus.segments import NO_END, AnySegment, ValueSegment
 from fake_gpu.prometheus.series import AnyPiece, SweptPiece, TimeBlock, VaryingPiece
 from fake_gpu.prometheus.sweeps import Sweep
 
@@ -22,7 +22,7 @@ LONGEST_INTERVAL_MS = 600_000
 _UNTIL = attrgetter("until_ms")
 
 
-class Cut:
+class TargetWindow:
     """The scrapes of one target in a window."""
 
     __slots__ = ("_whole", "beyond", "block", "first", "grid", "last")
@@ -59,10 +59,10 @@ class Window:
         earliest = self.start_ms - self.slack_ms - LONGEST_INTERVAL_MS
         return earliest, self.end_ms + self.slack_ms
 
-    def cut(self, grid: Grid) -> Cut:
-        return Cut(grid, grid.shown(self.start_ms, self.end_ms), self.end_ms)
+    def cut(self, grid: Grid) -> TargetWindow:
+        return TargetWindow(grid, grid.shown(self.start_ms, self.end_ms), self.end_ms)
 
-    def pieces(self, segments: Sequence[AnySegment], cut: Cut) -> list[AnyPiece]:
+    def pieces(self, segments: Sequence[AnySegment], cut: TargetWindow) -> list[AnyPiece]:
         """The samples of a series, segment by segment."""
         block, first, last = cut.block, cut.first, cut.last
         if not block.times:
@@ -103,7 +103,7 @@ class Window:
 
 
 def _piece(block: TimeBlock, low: int, high: int, segment: AnySegment) -> AnyPiece:
-    if isinstance(segment, Segment):
+    if isinstance(segment, ValueSegment):
         return block.piece(low, high, segment.value)
     if isinstance(segment, Sweep):
         return SweptPiece(block, low, high, segment.numbers(block, low, high))

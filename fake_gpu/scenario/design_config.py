@@ -24,9 +24,9 @@ import yaml
 
 from fake_gpu.fleet.hardware import products, similar_products
 from fake_gpu.scenario.errors import BadScenario, Problem
-from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable, too_deep_at
+from fake_gpu.scenario.schema import MAXIMUM_LEVELS, InvalidScenarioValue, too_deep_at
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
-from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec, SharingSpec
+from fake_gpu.scenario.spec_hardware import CardLayoutSpec, MigSpec, NodeSpec, SharingSpec
 from fake_gpu.scenario.spec_work import CardLoadSpec, ContainerSpec, PodSpec, WorkloadSpec
 from fake_gpu.scenario.utilisation import parse_load
 
@@ -94,7 +94,7 @@ def foreign_nodes(
             return _pools(document, profiles)
         nodes, workloads = _nodes(document)
         return ForeignNodes(nodes, workloads)
-    except Unreadable as error:
+    except InvalidScenarioValue as error:
         problem = Problem(error.line, "" if error.line else "nodes", error.seen, error.remedy)
         raise BadScenario(source, [problem]) from error
     except yaml.YAMLError as error:
@@ -114,7 +114,7 @@ class _Loader(yaml.CSafeLoader):
             name = str(key_node.value)
             if name in seen:
                 line = key_node.start_mark.line + 1
-                raise Unreadable(f"`{name}` occurs twice", "keep one of the two", line)
+                raise InvalidScenarioValue(f"`{name}` occurs twice", "keep one of the two", line)
             seen.add(name)
         return super().construct_mapping(node, deep)
 
@@ -122,19 +122,21 @@ class _Loader(yaml.CSafeLoader):
 def _document(text: str) -> dict[str, Any]:
     """The configuration of a text: bare, or inside a ConfigMap."""
     if line := too_deep_at(text):
-        raise Unreadable(f"more than {MAXIMUM_LEVELS} levels deep", "close brackets", line)
+        raise InvalidScenarioValue(
+            f"more than {MAXIMUM_LEVELS} levels deep", "close brackets", line
+        )
     document = _mapping(yaml.load(text, Loader=_Loader), "the file")
     if document.get("kind") != "ConfigMap":
         return document
     data = {str(k): v for k, v in _mapping(document.get("data"), "data").items()}
     if OPERATOR_KEY not in data and len(data) != 1:
         seen = f"the ConfigMap has {', '.join(data) or 'nothing'}, and no {OPERATOR_KEY}"
-        raise Unreadable(seen, f"put the configuration under {OPERATOR_KEY}")
+        raise InvalidScenarioValue(seen, f"put the configuration under {OPERATOR_KEY}")
     try:
         return _document(str(data.get(OPERATOR_KEY, next(iter(data.values())))))
-    except Unreadable as error:
+    except InvalidScenarioValue as error:
         inside = f"line {error.line} of the ConfigMap's text: " if error.line else ""
-        raise Unreadable(inside + error.seen, error.remedy) from error
+        raise InvalidScenarioValue(inside + error.seen, error.remedy) from error
 
 
 # --- the design document ------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def _nodes(document: Mapping[str, Any]) -> tuple[tuple[NodeSpec, ...], tuple[Wor
             _known(_mapping(gpu, place), {"id", "metrics"}, place)
             if (card := str(gpu["id"])) in places:
                 seen = f"{card} is {places[card]} and {place}"
-                raise Unreadable(seen, "each GPU must have a unique ID")
+                raise InvalidScenarioValue(seen, "each GPU must have a unique ID")
             places[card] = place
             _use(users, str(name), index, gpu.get("metrics") or {})
         strategy = str(entry.get("mig-strategy", document.get("mig-strategy", "none")))
@@ -195,7 +197,7 @@ def _use(
     user = users.setdefault((namespace, pod), _User(node))
     if user.node != node:
         seen = f"pod {namespace}/{pod} has GPUs of {user.node} and of {node}"
-        raise Unreadable(seen, "a pod is on one node: give one of the two another name")
+        raise InvalidScenarioValue(seen, "a pod is on one node: give one of the two another name")
     load = parse_load(str(metrics.get("utilization", 0)))
     cards = user.containers.setdefault(str(meta.get("container", "main")), [])
     cards.append(CardLoadSpec(index, load, int(metrics.get("fb-used", 0))))
@@ -258,7 +260,9 @@ def _mig(product: str, strategy: str) -> MigSpec | None:
         return None
     if product not in products() or not products()[product].mig_family:
         return None
-    return MigSpec(Layout("all-disabled", ()), "single" if strategy == "single" else "mixed")
+    return MigSpec(
+        CardLayoutSpec("all-disabled", ()), "single" if strategy == "single" else "mixed"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +302,7 @@ def _profiled_pool(
     profile: Mapping[str, Any] = profiles.get(name, {})
     if not profile and name not in PROFILES:
         listed = ", ".join(sorted({*PROFILES, *profiles}))
-        raise Unreadable(f"{where}: no profile {name!r}", f"one of: {listed}")
+        raise InvalidScenarioValue(f"{where}: no profile {name!r}", f"one of: {listed}")
     product, cards = PROFILES.get(name, ("", 1))
     overrides = _mapping(gpu.get("overrides") or {}, f"{where} overrides")
     unread = sorted(set(overrides) - {"system", "device_defaults", "devices"})
@@ -321,7 +325,7 @@ def _profiled_pool(
 
 def _product(name: str, where: str) -> str:
     if name not in products():
-        raise Unreadable(f"{where}: no product {name!r}", similar_products(name))
+        raise InvalidScenarioValue(f"{where}: no product {name!r}", similar_products(name))
     return name
 
 
@@ -345,7 +349,7 @@ def _leave_out(
 
 def _mapping(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Unreadable(f"{where} is no mapping", SEE)
+        raise InvalidScenarioValue(f"{where} is no mapping", SEE)
     return value
 
 
@@ -353,4 +357,4 @@ def _known(document: Mapping[str, Any], known: set[str], where: str) -> None:
     unknown = sorted(set(map(str, document)) - known)
     if unknown:
         listed = ", ".join(sorted(known))
-        raise Unreadable(f"{where}: unknown {', '.join(unknown)}", f"known: {listed}")
+        raise InvalidScenarioValue(f"{where}: unknown {', '.join(unknown)}", f"known: {listed}")

@@ -18,7 +18,7 @@ from fake_gpu.scenario.identities import identity_problems
 from fake_gpu.scenario.named_mig_layouts import LayoutBook, book_of
 from fake_gpu.scenario.openb import OPENB, openb_folder, openb_scenario
 from fake_gpu.scenario.scalars import parse_time
-from fake_gpu.scenario.schema import Reader, Unreadable, line_at
+from fake_gpu.scenario.schema import InvalidScenarioValue, Reader, line_at
 from fake_gpu.scenario.spec import Scenario
 from fake_gpu.scenario.targets import target_problems, target_warnings
 from fake_gpu.scenario.trace import parse_trace, rounding_warnings
@@ -29,7 +29,7 @@ LIBRARY = "fake_gpu.scenarios"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedScenario:
     """A scenario with everything that its files brought along."""
 
     scenario: Scenario
@@ -49,18 +49,18 @@ def _is_yaml(name: str) -> bool:
     return name.endswith((".yaml", ".yml"))
 
 
-def load_scenario(name_or_path: str | Path, *, data: str | Path | None = None) -> Loaded:
+def load_scenario(name_or_path: str | Path, *, data: str | Path | None = None) -> LoadedScenario:
     """Read a scenario by name or path; `data` is the folder of a trace that is not shipped."""
     text = str(name_or_path)
     path = Path(text)
     if path.suffix == ".csv" and path.is_file():
         rows = parse_trace(_text_of(path), text)
         scenario = scenario_of_trace(rows, path.stem, text)
-        return Loaded(scenario, text, warnings=rounding_warnings(rows, text))
+        return LoadedScenario(scenario, text, warnings=rounding_warnings(rows, text))
     if _is_yaml(text) and path.is_file():
         return read_scenario(_text_of(path), text, path.parent)
     if text == OPENB:
-        return Loaded(openb_scenario(openb_folder(data)), text)
+        return LoadedScenario(openb_scenario(openb_folder(data)), text)
     return read_scenario(library_text(text), text, None)
 
 
@@ -82,19 +82,19 @@ def library_text(name: str) -> str:
     return resources.files(LIBRARY).joinpath(f"{name}.yaml").read_text("utf-8")
 
 
-def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
+def read_scenario(text: str, source: str, folder: Path | None) -> LoadedScenario:
     """Read a scenario from text; `folder` is where files that it names lie."""
     text = quoted_loads(text)
     if is_foreign(text):
         foreign, warnings = read_foreign(text, source)
-        return Loaded(foreign, source, warnings=warnings, is_timeless=True)
+        return LoadedScenario(foreign, source, warnings=warnings, is_timeless=True)
     reader = Reader(source)
     node = reader.compose(text)
     if node is None:
         raise BadScenario(source, [Problem(0, "", "the file is empty", "begin with `name:`")])
     entries = reader.entries(node, "") or {}
     if "from" in entries:
-        with suppress(Unreadable):  # the reader says so itself, with the line
+        with suppress(InvalidScenarioValue):  # the reader says so itself, with the line
             reader.context["start"] = parse_time(str(entries["from"][1].value), None)
     scenario = reader.record(node, Scenario, "")
     reader.finish()
@@ -105,7 +105,7 @@ def read_scenario(text: str, source: str, folder: Path | None) -> Loaded:
     return _with_files(scenario, source, folder)
 
 
-def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
+def _with_files(scenario: Scenario, source: str, folder: Path | None) -> LoadedScenario:
     """The files that a scenario names, read too; then all that its faults can be about is known."""
     layouts = LayoutBook()
     warnings: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ def _with_files(scenario: Scenario, source: str, folder: Path | None) -> Loaded:
         scenario = with_trace(scenario, rows, str(path))
     if problems := target_problems(scenario):
         raise BadScenario(source, problems)
-    return Loaded(scenario, source, layouts, (*warnings, *target_warnings(scenario)))
+    return LoadedScenario(scenario, source, layouts, (*warnings, *target_warnings(scenario)))
 
 
 def _beside(name: str, source: str, folder: Path | None, key: str) -> Path:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from domain.mig.parted import PartedFile
 from fake_gpu.fleet.hardware import products, profiles
-from fake_gpu.scenario.schema import Unreadable
-from fake_gpu.scenario.spec_hardware import CardLayout, Layout, cards_selected
+from fake_gpu.scenario.schema import InvalidScenarioValue
+from fake_gpu.scenario.spec_hardware import CardLayout, CardLayoutSpec, cards_selected
 
 BALANCED = {8: ((1, 2), (2, 1), (3, 1)), 4: ((1, 2), (2, 1))}  # memory slots: (compute, how many)
 
@@ -33,18 +33,20 @@ class LayoutBook:
     configs: Mapping[str, Sequence[ConfigEntry]] = field(default_factory=dict)
 
     def card_layouts(
-        self, layout: Layout, product: str, cards: int
+        self, layout: CardLayoutSpec, product: str, cards: int
     ) -> tuple[CardLayout | None, ...]:
         """The instances of each card; None is a whole card."""
         result: list[CardLayout | None] = [None] * cards
         for selector, card_layout in self._selected(layout, product):
             for index in cards_selected(selector, cards):
                 if index >= cards:
-                    raise Unreadable(f"no card {index}", f"the node has {cards} cards")
+                    raise InvalidScenarioValue(f"no card {index}", f"the node has {cards} cards")
                 result[index] = card_layout
         return tuple(result)
 
-    def _selected(self, layout: Layout, product: str) -> Sequence[tuple[str, CardLayout | None]]:
+    def _selected(
+        self, layout: CardLayoutSpec, product: str
+    ) -> Sequence[tuple[str, CardLayout | None]]:
         if not layout.name:
             return layout.by_card
         if layout.name in self.configs:
@@ -72,7 +74,7 @@ def shipped_layout(name: str, product: str) -> CardLayout | None:
             return {profile.profile: profile.max_count}
     shipped = ["all-disabled", "all-enabled", "all-balanced"]
     shipped += ["all-" + p.replace("+", ".") for p in known]
-    raise Unreadable(f"no layout {name!r} for {product}", "one of: " + ", ".join(shipped))
+    raise InvalidScenarioValue(f"no layout {name!r} for {product}", "one of: " + ", ".join(shipped))
 
 
 def _balanced(product: str) -> CardLayout:

@@ -16,8 +16,8 @@ import yaml
 
 from domain.errors import LedgerError
 from domain.interval import parse_instant
-from fake_gpu.scenario.schema import Reader, Scalar, Shaped, Unreadable
-from fake_gpu.scenario.seeds import Stream
+from fake_gpu.scenario.schema import InvalidScenarioValue, Reader, Scalar, Shaped
+from fake_gpu.scenario.seeds import RandomStream
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?")
@@ -34,7 +34,7 @@ def parse_duration(text: str) -> int:
     if cleaned.isascii() and cleaned.isdigit():
         return int(cleaned)
     if not cleaned or not _DURATION.fullmatch(cleaned):
-        raise Unreadable(f"{text!r} is not a duration", DURATION_NOTATION)
+        raise InvalidScenarioValue(f"{text!r} is not a duration", DURATION_NOTATION)
     return sum(int(n) * _UNITS[unit] for n, unit in _PART.findall(cleaned))
 
 
@@ -43,12 +43,14 @@ def parse_time(text: str, start: int | None) -> int:
     cleaned = text.strip()
     if cleaned.startswith("+"):
         if start is None:
-            raise Unreadable(f"{text!r} is relative, and nothing has started", INSTANT_NOTATION)
+            raise InvalidScenarioValue(
+                f"{text!r} is relative, and nothing has started", INSTANT_NOTATION
+            )
         return start + parse_duration(cleaned[1:])
     try:
         return int(parse_instant(cleaned).timestamp())
     except LedgerError as error:
-        raise Unreadable(error.seen, INSTANT_NOTATION) from error
+        raise InvalidScenarioValue(error.seen, INSTANT_NOTATION) from error
 
 
 def parse_share(text: str) -> Fraction:
@@ -59,7 +61,7 @@ def parse_share(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         share = Fraction(-1)
     if not 0 <= share <= 1:
-        raise Unreadable(f"{text!r} is not a share", "write 0.2, 20% or 1/5")
+        raise InvalidScenarioValue(f"{text!r} is not a share", "write 0.2, 20% or 1/5")
     return share
 
 
@@ -77,7 +79,7 @@ class Span:
         """About random values."""
         return (self.low + self.high) // 2 if self.form == "even" else self.low
 
-    def draw(self, stream: Stream, at_least: int = 0) -> int:
+    def draw(self, stream: RandomStream, at_least: int = 0) -> int:
         match self.form:
             case "fixed":
                 seconds = self.low
@@ -99,7 +101,7 @@ def parse_span(text: str) -> Span:
     if ".." in cleaned:
         low, high = (parse_duration(part) for part in cleaned.split("..", 1))
         if high < low:
-            raise Unreadable(f"{text!r} ends before it starts", SPAN_NOTATION)
+            raise InvalidScenarioValue(f"{text!r} ends before it starts", SPAN_NOTATION)
         return Span("even", low, high)
     if cleaned.startswith("~"):
         return Span("exponential", parse_duration(cleaned[1:]))
@@ -108,9 +110,9 @@ def parse_span(text: str) -> Span:
         try:
             thousandths = int(Fraction(sigma) * 1000)
         except (ValueError, ZeroDivisionError):
-            raise Unreadable(f"{sigma!r} is not a spread", SPAN_NOTATION) from None
+            raise InvalidScenarioValue(f"{sigma!r} is not a spread", SPAN_NOTATION) from None
         if not 0 <= thousandths <= 5000:
-            raise Unreadable(f"a spread of {sigma} is not between 0 and 5", SPAN_NOTATION)
+            raise InvalidScenarioValue(f"a spread of {sigma} is not between 0 and 5", SPAN_NOTATION)
         return Span("lognormal", parse_duration(median), 0, thousandths)
     return fixed_span(parse_duration(cleaned))
 
@@ -131,9 +133,11 @@ def _requests(node: yaml.Node, path: str, reader: Reader) -> Mapping[str, int]:
 def _counts(requests: Mapping[str, int]) -> Mapping[str, int]:
     for name, count in requests.items():
         if count < 0:
-            raise Unreadable(f"{count} of {name}", "ask for none or more")
+            raise InvalidScenarioValue(f"{count} of {name}", "ask for none or more")
         if "/" not in name:
-            raise Unreadable(f"{name!r} is no extended resource", "write it as nvidia.com/gpu")
+            raise InvalidScenarioValue(
+                f"{name!r} is no extended resource", "write it as nvidia.com/gpu"
+            )
     return requests
 
 

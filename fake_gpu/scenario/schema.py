@@ -34,7 +34,7 @@ MAXIMUM_NODES = 500_000
 MAXIMUM_LEVELS = 64
 
 
-class Unreadable(ValueError):
+class InvalidScenarioValue(ValueError):
     """An invalid value: the value found, the valid form, and the place, if known."""
 
     def __init__(self, seen: str, remedy: str, line: int = 0) -> None:
@@ -181,7 +181,7 @@ class Reader:
     ) -> T | None:
         try:
             return kind(**values)
-        except Unreadable as error:
+        except InvalidScenarioValue as error:
             self.problem(node, path, error.seen, error.remedy)
             return None
 
@@ -214,7 +214,7 @@ class Reader:
     def _guarded(self, node: yaml.Node, path: str, parse: Callable[[], Any]) -> Any:
         try:
             return parse()
-        except Unreadable as error:
+        except InvalidScenarioValue as error:
             self.problem(node, path, error.seen, error.remedy)
             return None
 

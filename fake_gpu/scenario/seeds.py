@@ -23,7 +23,7 @@ _TWO_64 = 1 << 64
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # the alphabet of Kubernetes' generated names
 
 
-class Stream:
+class RandomStream:
     """An endless stream of draws for one thing, such as one pod."""
 
     __slots__ = ("_block", "_counter", "_key", "_left")
@@ -89,7 +89,7 @@ class Stream:
         return "".join(_LETTERS[self.below(len(_LETTERS))] for _ in range(count))
 
 
-class Family:
+class StreamFamily:
     """The streams of things whose names begin alike; quicker than naming each in full."""
 
     __slots__ = ("_begun",)
@@ -97,11 +97,11 @@ class Family:
     def __init__(self, seed: int, *names: object) -> None:
         self._begun = hashlib.sha256(_named((seed, *names)))
 
-    def stream(self, *names: object) -> Stream:
+    def stream(self, *names: object) -> RandomStream:
         """The same stream as `stream(seed, *the family's names, *names)`."""
         whole = self._begun.copy()
         whole.update(_named(names))
-        return Stream(whole.digest())
+        return RandomStream(whole.digest())
 
 
 def _named(names: tuple[object, ...]) -> bytes:
@@ -113,9 +113,9 @@ def _named(names: tuple[object, ...]) -> bytes:
     return b"".join(parts)
 
 
-def stream(seed: int, *names: object) -> Stream:
+def stream(seed: int, *names: object) -> RandomStream:
     """The stream of the thing with these names; no two lists of names share one."""
-    return Stream(hashlib.sha256(_named((seed, *names))).digest())
+    return RandomStream(hashlib.sha256(_named((seed, *names))).digest())
 
 
 def uuid_of(seed: int, *names: object) -> str:

@@ -16,7 +16,7 @@ import yaml
 
 from fake_gpu.faults.fault_catalogue import CATALOGUE, FaultKind, Parameter
 from fake_gpu.scenario.scalars import Seconds, Share, Time
-from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, is_null, key
+from fake_gpu.scenario.schema import InvalidScenarioValue, Reader, Shaped, is_null, key
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import BudgetSpec, NamespaceSpec, QuotaSpec, WorkloadSpec
 
@@ -71,7 +71,7 @@ class MonitoringSpec:
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.jobs) - set(JOBS)):
-            raise Unreadable(f"no job {unknown[0]!r}", "one of: " + ", ".join(JOBS))
+            raise InvalidScenarioValue(f"no job {unknown[0]!r}", "one of: " + ", ".join(JOBS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,12 @@ class FaultSpec:
 def _fault(node: yaml.Node, path: str, reader: Reader) -> FaultSpec:
     entries = reader.entries(node, path)
     if entries is None or "fault" not in entries:
-        raise Unreadable("a fault without a name", f"write - {FAULT_NOTATION}")
+        raise InvalidScenarioValue("a fault without a name", f"write - {FAULT_NOTATION}")
     name = str(entries["fault"][1].value)
     if name not in CATALOGUE:
-        raise Unreadable(f"unknown fault {name!r}", "see the reference: " + ", ".join(CATALOGUE))
+        raise InvalidScenarioValue(
+            f"unknown fault {name!r}", "see the reference: " + ", ".join(CATALOGUE)
+        )
     kind = CATALOGUE[name]
     base: dict[str, Any] = {"cluster": "", "from": None, "until": None, "seed": None}
     types = {"cluster": str, "from": Time, "until": Time, "seed": int}
@@ -138,11 +140,11 @@ def _fault(node: yaml.Node, path: str, reader: Reader) -> FaultSpec:
 
 def _check_fault(name: str, base: dict[str, Any], given: Mapping[str, object]) -> None:
     if name in ("namespace_recreated", "label_edited") and not given["namespace"]:
-        raise Unreadable(f"{name} needs `namespace`", "say which one")
+        raise InvalidScenarioValue(f"{name} needs `namespace`", "say which one")
     if name == "card_unhealthy" and given["mode"] not in MODES:
-        raise Unreadable(f"mode: {given['mode']!r}", "one of: " + ", ".join(MODES))
+        raise InvalidScenarioValue(f"mode: {given['mode']!r}", "one of: " + ", ".join(MODES))
     if base["from"] is not None and base["until"] is not None and base["until"] <= base["from"]:
-        raise Unreadable(f"{name} ends before it starts", "give a later `until`")
+        raise InvalidScenarioValue(f"{name} ends before it starts", "give a later `until`")
 
 
 def _parameter(kind: FaultKind, name: str) -> Parameter | None:
@@ -181,13 +183,13 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if self.until <= self.from_:
-            raise Unreadable("it ends before it starts", "give a later `until`")
+            raise InvalidScenarioValue("it ends before it starts", "give a later `until`")
         days = (self.until - self.from_) // 86_400
         if days > LONGEST_DAYS:
-            raise Unreadable(f"it lasts {days} days", f"at most {LONGEST_DAYS} of them")
+            raise InvalidScenarioValue(f"it lasts {days} days", f"at most {LONGEST_DAYS} of them")
         if self.pods_about > MAXIMUM_PODS:
             seen = f"about {self.pods_about} pods come, and {MAXIMUM_PODS} can be played through"
-            raise Unreadable(seen, "let them come more rarely, or for a shorter time")
+            raise InvalidScenarioValue(seen, "let them come more rarely, or for a shorter time")
 
     @property
     def pods_about(self) -> int:

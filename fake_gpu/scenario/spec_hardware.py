@@ -22,7 +22,7 @@ from fake_gpu.fleet.hardware import (
     split_profile,
 )
 from fake_gpu.scenario.scalars import Seconds, Time
-from fake_gpu.scenario.schema import Reader, Shaped, Unreadable, key
+from fake_gpu.scenario.schema import InvalidScenarioValue, Reader, Shaped, key
 
 LAYOUT_NOTATION = (
     "a name such as all-1g.5gb or all-balanced, or {all: {1g.5gb: 7}} or {0-1: {3g.20gb: 2}}"
@@ -38,21 +38,21 @@ CardLayout = Mapping[str, int]  # profile -> how many on one card; {} is MIG on,
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CardLayoutSpec:
     """Which card is cut how: by name, or by selectors of cards. No entry: a whole card."""
 
     name: str  # "all-1g.5gb", or a config of a mig-parted file; "" when written out
     by_card: tuple[tuple[str, CardLayout | None], ...]  # ("all" | "0" | "0-3" | "0,2", layout)
 
 
-def _layout(node: yaml.Node, path: str, reader: Reader) -> Layout:
+def _layout(node: yaml.Node, path: str, reader: Reader) -> CardLayoutSpec:
     if isinstance(node, yaml.ScalarNode):
-        return Layout(str(node.value), ())
+        return CardLayoutSpec(str(node.value), ())
     kind = Mapping[str, Mapping[str, int] | None]
     read = reader.read(node, kind, path)
     for selector in read:
         cards_selected(selector, MAXIMUM_CARDS)
-    return Layout("", tuple(read.items()))
+    return CardLayoutSpec("", tuple(read.items()))
 
 
 def cards_selected(selector: str, count: int) -> tuple[int, ...]:
@@ -63,12 +63,12 @@ def cards_selected(selector: str, count: int) -> tuple[int, ...]:
     for part in selector.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or (last and not last.isdigit()):
-            raise Unreadable(f"{selector!r} selects no cards", "write all, 3, 0-3 or 0,2")
+            raise InvalidScenarioValue(f"{selector!r} selects no cards", "write all, 3, 0-3 or 0,2")
         chosen += range(int(first), int(last or first) + 1)
     return tuple(chosen)
 
 
-LayoutNotation = Annotated[Layout, Shaped(_layout, LAYOUT_NOTATION)]
+LayoutNotation = Annotated[CardLayoutSpec, Shaped(_layout, LAYOUT_NOTATION)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,9 @@ class SharingSpec:
 
     def __post_init__(self) -> None:
         if not 2 <= self.replicas <= MAXIMUM_REPLICAS:
-            raise Unreadable(f"{self.replicas} replicas", f"share between 2 and {MAXIMUM_REPLICAS}")
+            raise InvalidScenarioValue(
+                f"{self.replicas} replicas", f"share between 2 and {MAXIMUM_REPLICAS}"
+            )
 
 
 DcgmNamesNotation = Literal["old", "new", "both"]
@@ -175,21 +177,27 @@ class NodeSpec:
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MAXIMUM_NODES:
-            raise Unreadable(f"count: {self.count}", f"1 to {MAXIMUM_NODES} nodes")
+            raise InvalidScenarioValue(f"count: {self.count}", f"1 to {MAXIMUM_NODES} nodes")
         if not 0 <= self.cards <= MAXIMUM_CARDS:
-            raise Unreadable(f"{self.cards} cards", f"a node has 0 to {MAXIMUM_CARDS} cards")
+            raise InvalidScenarioValue(
+                f"{self.cards} cards", f"a node has 0 to {MAXIMUM_CARDS} cards"
+            )
         if bool(self.product) != bool(self.cards):
-            raise Unreadable("a product without cards, or cards without a product", "give both")
+            raise InvalidScenarioValue(
+                "a product without cards, or cards without a product", "give both"
+            )
         if self.product and self.product not in products():
-            raise Unreadable(f"unknown product {self.product!r}", similar_products(self.product))
+            raise InvalidScenarioValue(
+                f"unknown product {self.product!r}", similar_products(self.product)
+            )
         if self.card_ids and len(self.card_ids) != self.cards * self.count:
-            raise Unreadable(
+            raise InvalidScenarioValue(
                 f"{len(self.card_ids)} card_ids for {self.cards * self.count} cards",
                 "give one for each card, or none",
             )
         for incident in self.incidents:
             if not 0 <= incident.card < self.cards:
-                raise Unreadable(f"no card {incident.card}", f"0 to {self.cards - 1}")
+                raise InvalidScenarioValue(f"no card {incident.card}", f"0 to {self.cards - 1}")
         self._check_kind()
         self._check_layouts()
 
@@ -201,22 +209,32 @@ class NodeSpec:
 
     def _check_kind(self) -> None:
         if self.dra_shared and (not self.dra or self.mig or self.dra_extended_resource):
-            raise Unreadable("dra_shared without whole cards of dra", "give `dra: true` alone")
+            raise InvalidScenarioValue(
+                "dra_shared without whole cards of dra", "give `dra: true` alone"
+            )
         vendor = products()[self.product].vendor if self.product else ""
         if self.partition and vendor != "amd":
-            raise Unreadable("partition on a card that is not AMD's", "use mig for NVIDIA cards")
+            raise InvalidScenarioValue(
+                "partition on a card that is not AMD's", "use mig for NVIDIA cards"
+            )
         if self.mig and not (vendor == "nvidia" and products()[self.product].mig_family):
-            raise Unreadable(f"{self.product or 'no card'} has no MIG", "leave `mig` out")
+            raise InvalidScenarioValue(f"{self.product or 'no card'} has no MIG", "leave `mig` out")
         if self.passthrough and (self.mig or self.sharing or self.dra):
-            raise Unreadable("passthrough together with another way to offer cards", "choose one")
+            raise InvalidScenarioValue(
+                "passthrough together with another way to offer cards", "choose one"
+            )
         if self.partition and self.partition.split("_")[0] not in PARTITIONS:
-            raise Unreadable(f"partition {self.partition!r}", "one of: " + ", ".join(PARTITIONS))
+            raise InvalidScenarioValue(
+                f"partition {self.partition!r}", "one of: " + ", ".join(PARTITIONS)
+            )
 
     def _check_layouts(self) -> None:
         layouts = [self.mig.layout] if self.mig else []
         layouts += [change.layout for change in self.changes if change.layout]
         if layouts and not self.mig:
-            raise Unreadable("a new layout on a node without `mig`", "give the first layout too")
+            raise InvalidScenarioValue(
+                "a new layout on a node without `mig`", "give the first layout too"
+            )
         for layout in layouts:
             for _, card_layout in layout.by_card:
                 if card_layout is not None:
@@ -232,10 +250,14 @@ def check_card_layout(product: str, layout: CardLayout) -> None:
     known = profiles(products()[product].mig_family)
     for profile, number in layout.items():
         if split_profile(profile)[1] not in known:
-            raise Unreadable(f"{product} has no profile {profile!r}", "one of: " + ", ".join(known))
+            raise InvalidScenarioValue(
+                f"{product} has no profile {profile!r}", "one of: " + ", ".join(known)
+            )
         if number < 0:
-            raise Unreadable(f"{number} × {profile}", "count up from 0")
+            raise InvalidScenarioValue(f"{number} × {profile}", "count up from 0")
     wanted = {profile: number for profile, number in layout.items() if number}
     if place(products()[product], wanted) is None:
         listed = ", ".join(f"{n} × {p}" for p, n in wanted.items())
-        raise Unreadable(f"{listed} do not fit on one {product}", "see docs: MIG placements")
+        raise InvalidScenarioValue(
+            f"{listed} do not fit on one {product}", "see docs: MIG placements"
+        )

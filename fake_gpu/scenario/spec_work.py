@@ -23,7 +23,7 @@ from fake_gpu.scenario.scalars import (
     Time,
     fixed_span,
 )
-from fake_gpu.scenario.schema import Reader, Scalar, Unreadable, key
+from fake_gpu.scenario.schema import InvalidScenarioValue, Reader, Scalar, key
 from fake_gpu.scenario.utilisation import BUSY_LOAD, LoadNotation, parse_load
 
 # A scenario is a story; a million pods are a trace or a bench.
@@ -127,7 +127,7 @@ class ClaimSpec:
 
     def __post_init__(self) -> None:
         if self.memory and (self.memory_mib < 1 or self.count != 1 or self.profile):
-            raise Unreadable(
+            raise InvalidScenarioValue(
                 f"a claim of {self.memory!r} of {self.count} devices {self.profile}".rstrip(),
                 "whole MiB of one card, as 10Gi or 512Mi, without profile",
             )
@@ -194,21 +194,29 @@ class PodSpec:
 
     def __post_init__(self) -> None:
         if self.runs and (self.started is not None or self.ended is not None):
-            raise Unreadable("`runs` together with started or ended", "give one of the two")
+            raise InvalidScenarioValue(
+                "`runs` together with started or ended", "give one of the two"
+            )
         moments = [self.created, self.scheduled, self.started, self.ended]
         known = [m for m in moments if m is not None]
         if known != sorted(known):
-            raise Unreadable("its times go backwards", "created, scheduled, started, ended")
+            raise InvalidScenarioValue(
+                "its times go backwards", "created, scheduled, started, ended"
+            )
         if self.ended is not None and self.started is None:
-            raise Unreadable("it ends and never starts", "give `started` too")
+            raise InvalidScenarioValue("it ends and never starts", "give `started` too")
         if self.never_scheduled and (self.scheduled or self.started or self.runs or self.node):
-            raise Unreadable("never scheduled, and yet it has a node or runs", "choose one")
+            raise InvalidScenarioValue(
+                "never scheduled, and yet it has a node or runs", "choose one"
+            )
         edges = [e for run in self.runs for e in (run.from_, run.until)]
         closed = [e for e in edges if e is not None]
         if closed != sorted(closed) or None in edges[:-1]:
-            raise Unreadable("its runs overlap or go backwards", "one life after the other")
+            raise InvalidScenarioValue(
+                "its runs overlap or go backwards", "one life after the other"
+            )
         if self.deleted is None and self.gone is not None and not self.is_ended:
-            raise Unreadable("it is gone and never ended", "give `ended` or `deleted`")
+            raise InvalidScenarioValue("it is gone and never ended", "give `ended` or `deleted`")
 
     @property
     def is_ended(self) -> bool:
@@ -226,9 +234,9 @@ class ArrivalsSpec:
 
     def __post_init__(self) -> None:
         if (self.every is None) == (not self.at):
-            raise Unreadable("arrivals need `every` or `at`", "give one of the two")
+            raise InvalidScenarioValue("arrivals need `every` or `at`", "give one of the two")
         if self.every is not None and self.every.low <= 0:
-            raise Unreadable("arrivals without any time between them", "write every: 30m")
+            raise InvalidScenarioValue("arrivals without any time between them", "write every: 30m")
         self.day_hours()
 
     def day_hours(self) -> tuple[int, int]:
@@ -236,7 +244,7 @@ class ArrivalsSpec:
             return 0, 24
         first, _, last = self.hours.partition("-")
         if not (first.isdigit() and last.isdigit() and 0 <= int(first) < int(last) <= 24):
-            raise Unreadable(f"hours: {self.hours!r}", "write hours: 8-18")
+            raise InvalidScenarioValue(f"hours: {self.hours!r}", "write hours: 8-18")
         return int(first), int(last)
 
 
@@ -250,7 +258,7 @@ def _ratio(text: str, reader: Reader) -> Fraction:
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise Unreadable(f"{text!r} is no number", "write 0.2 or 1/5") from None
+        raise InvalidScenarioValue(f"{text!r} is no number", "write 0.2 or 1/5") from None
 
 
 Ratio = Annotated[Fraction, Scalar(_ratio, "write 0.2 or 1/5")]
@@ -264,7 +272,9 @@ class OwnerSpec:
 
     def __post_init__(self) -> None:
         if "/" not in self.api:
-            raise Unreadable(f"owner {self.kind} without an api", "give `api: group/version`")
+            raise InvalidScenarioValue(
+                f"owner {self.kind} without an api", "give `api: group/version`"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,31 +347,37 @@ class WorkloadSpec:
 
     def __post_init__(self) -> None:
         if not 0 <= self.replicas <= MAXIMUM_REPLICAS:
-            raise Unreadable(f"{self.replicas} replicas", f"0 to {MAXIMUM_REPLICAS}")
+            raise InvalidScenarioValue(f"{self.replicas} replicas", f"0 to {MAXIMUM_REPLICAS}")
         if self.requests and self.containers:
-            raise Unreadable("`requests` and `containers`", "put the requests into the containers")
+            raise InvalidScenarioValue(
+                "`requests` and `containers`", "put the requests into the containers"
+            )
         if self.containers and not any(c.kind == "main" for c in self.containers):
-            raise Unreadable("no main container", "give one container without `kind`")
+            raise InvalidScenarioValue("no main container", "give one container without `kind`")
         if self.kind not in KNOWN_KINDS and "/" not in self.api:
-            raise Unreadable(f"kind {self.kind} without an api", "give `api: group/v1`")
+            raise InvalidScenarioValue(f"kind {self.kind} without an api", "give `api: group/v1`")
         if not 0 <= self.memory_used_pct <= 100:
-            raise Unreadable(f"memory_used_pct: {self.memory_used_pct}", "0 to 100")
+            raise InvalidScenarioValue(f"memory_used_pct: {self.memory_used_pct}", "0 to 100")
         if annotated := self.annotations.get("run.ai/simulated-gpu-utilization"):
             parse_load(annotated)  # raises its errors here, and not while it is played
         if self.changes and (self.pods or self.arrivals):
-            raise Unreadable("`changes` beside `pods` or `arrivals`", "give one of them")
+            raise InvalidScenarioValue("`changes` beside `pods` or `arrivals`", "give one of them")
         moments = [change.at for change in self.changes]
         if moments != sorted(moments):
-            raise Unreadable("its changes go backwards", "write them in the order of `at`")
+            raise InvalidScenarioValue(
+                "its changes go backwards", "write them in the order of `at`"
+            )
         if any(not 0 <= (c.replicas or 0) <= MAXIMUM_REPLICAS for c in self.changes):
-            raise Unreadable("a number of replicas", f"0 to {MAXIMUM_REPLICAS}")
+            raise InvalidScenarioValue("a number of replicas", f"0 to {MAXIMUM_REPLICAS}")
         names = [c.name for c in self.containers]
         if len(set(names)) != len(names):
-            raise Unreadable("two containers of one name", "rename one")
+            raise InvalidScenarioValue("two containers of one name", "rename one")
         if self.kind == "CronJob" and self.arrivals is None:
-            raise Unreadable("a CronJob without arrivals", "give `arrivals: {every: 6h}`")
+            raise InvalidScenarioValue("a CronJob without arrivals", "give `arrivals: {every: 6h}`")
         if self.arrivals and self.kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
-            raise Unreadable(f"arrivals of a {self.kind}", "use Job, Pod or a custom kind")
+            raise InvalidScenarioValue(
+                f"arrivals of a {self.kind}", "use Job, Pod or a custom kind"
+            )
 
     @property
     def api_version(self) -> str:

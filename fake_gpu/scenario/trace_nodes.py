@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fake_gpu.fleet.hardware import place, products, profiles, resource_of
-from fake_gpu.scenario.schema import Unreadable
-from fake_gpu.scenario.spec_hardware import Layout, MigSpec, NodeSpec
+from fake_gpu.scenario.schema import InvalidScenarioValue
+from fake_gpu.scenario.spec_hardware import CardLayoutSpec, MigSpec, NodeSpec
 from fake_gpu.scenario.trace import bad_trace
 from fake_gpu.scenario.trace_pods import TracedPod
 
@@ -151,7 +151,7 @@ def _node(
         # A node without requests for cards has none, unless a row names them.
         cards = max(1, whole) if product else 0
         return NodeSpec(name=name, product=product, cards=cards)
-    except Unreadable as error:
+    except InvalidScenarioValue as error:
         seen = f"node {name} would need more than it can have: {error.seen}"
         raise bad_trace(source, pods[0].row.line, seen, error.remedy) from error
 
@@ -161,13 +161,13 @@ def _cut(name: str, product: str, whole: int, wanted: Mapping[str, int]) -> Node
     known = profiles(products()[product].mig_family)
     if not whole and len(wanted) == 1:
         [(profile, count)] = wanted.items()
-        layout = Layout("all-" + profile.replace("+", "."), ())
+        layout = CardLayoutSpec("all-" + profile.replace("+", "."), ())
         cards = -(-count // known[profile].max_count)
         return NodeSpec(name=name, product=product, cards=cards, mig=MigSpec(layout))
     ordered = sorted(wanted, key=lambda profile: (-known[profile].placement_size, profile))
     cut = _packed(product, [(profile, wanted[profile]) for profile in ordered])
     written = tuple((str(index), card) for index, card in enumerate(cut))
-    layout = Layout("", written)
+    layout = CardLayoutSpec("", written)
     return NodeSpec(name=name, product=product, cards=len(cut) + whole, mig=MigSpec(layout))
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from domain.interval import format_instant
 from fake_gpu.fleet.model_time import instant
-from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.schema import InvalidScenarioValue
 from fake_gpu.scenario.spec_work import KEPT_SECONDS, KNOWN_KINDS, PodSpec, WorkloadSpec
 from fake_gpu.scenario.trace import COLUMNS, TraceRow, bad_trace
 
@@ -127,7 +127,7 @@ def _workload(key: tuple[str, ...], pods: Sequence[TracedPod], source: str) -> W
             node_selector={"nvidia.com/gpu.product": product} if plain else {},
             pods=tuple(_pod(pod) for pod in ordered),
         )
-    except Unreadable as error:
+    except InvalidScenarioValue as error:
         raise bad_trace(source, pods[0].row.line, error.seen, error.remedy) from error
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fake_gpu.scenario.schema import Unreadable
+from fake_gpu.scenario.schema import InvalidScenarioValue
 from fake_gpu.scenario.spec import ClusterSpec, Scenario
 from fake_gpu.scenario.trace import TraceRow, bad_trace
 from fake_gpu.scenario.trace_nodes import with_nodes
@@ -35,7 +35,7 @@ def scenario_of_trace(rows: Sequence[TraceRow], name: str, source: str = "") -> 
             clusters=tuple(clusters),
             story=f"{len(rows)} traced pods.",
         )
-    except Unreadable as error:
+    except InvalidScenarioValue as error:
         seen = f"{error.seen}: it begins with line {first.line}"
         raise bad_trace(source, last.line, seen, error.remedy) from error
 

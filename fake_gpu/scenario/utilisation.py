@@ -26,8 +26,8 @@ import yaml
 
 from fake_gpu.fleet.model import Utilisation
 from fake_gpu.scenario.scalars import parse_duration
-from fake_gpu.scenario.schema import Reader, Shaped, Unreadable
-from fake_gpu.scenario.seeds import Stream
+from fake_gpu.scenario.schema import InvalidScenarioValue, Reader, Shaped
+from fake_gpu.scenario.seeds import RandomStream
 
 NOTATION = "write 80, 10-30, idle, busy, burst, or phases of time and utilisation"
 
@@ -58,13 +58,13 @@ class Load:
     repeat: int | None = None
     hold: bool = False
 
-    def play(self, stream: Stream) -> Utilisation:
+    def play(self, stream: RandomStream) -> Utilisation:
         steps = tuple(_drawn(self.steps, stream))
         after = steps[-1][1] if self.hold else 0
         return Utilisation(steps, self.repeat, after)
 
 
-def _drawn(steps: tuple[tuple[int, int, int], ...], stream: Stream) -> list[tuple[int, int]]:
+def _drawn(steps: tuple[tuple[int, int, int], ...], stream: RandomStream) -> list[tuple[int, int]]:
     drawn: list[tuple[int, int]] = []
     for seconds, low, high in steps:
         if low == high:
@@ -95,7 +95,7 @@ def _level(text: str) -> tuple[int, int]:
     match = _RANGE.fullmatch(text.strip().rstrip("%"))
     low, high = (match[1], match[2]) if match else (text.strip().rstrip("%"),) * 2
     if not (low.isdigit() and high.isdigit()) or not int(low) <= int(high) <= 100:
-        raise Unreadable(f"{text!r} is no utilisation", NOTATION)
+        raise InvalidScenarioValue(f"{text!r} is no utilisation", NOTATION)
     return int(low), int(high)
 
 
@@ -104,31 +104,35 @@ def _from_tree(tree: object) -> Load:
     if isinstance(tree, list):
         tree = {"phases": tree}
     if not isinstance(tree, dict):
-        raise Unreadable(f"{tree!r} has no phases", NOTATION)
+        raise InvalidScenarioValue(f"{tree!r} has no phases", NOTATION)
     unknown = sorted(set(tree) - {"phases", "repeat", "then"})
     phases = tree.get("phases")
     if unknown or not isinstance(phases, list) or not phases:
-        raise Unreadable(f"phases with {', '.join(unknown) or 'nothing in them'}", NOTATION)
+        raise InvalidScenarioValue(
+            f"phases with {', '.join(unknown) or 'nothing in them'}", NOTATION
+        )
     steps = tuple(_phase(phase) for phase in phases)
     repeat = str(tree["repeat"]) if "repeat" in tree else None
     if repeat is not None and (not repeat.isdigit() or int(repeat) == 0):
-        raise Unreadable(f"repeat: {repeat} is not a number of times", "write repeat: 5")
+        raise InvalidScenarioValue(f"repeat: {repeat} is not a number of times", "write repeat: 5")
     then = tree.get("then", "idle")
     if then not in ("idle", "hold"):
-        raise Unreadable(f"then: {then} is neither idle nor hold", "write then: hold")
+        raise InvalidScenarioValue(f"then: {then} is neither idle nor hold", "write then: hold")
     return Load(steps, int(repeat) if repeat else None, then == "hold")
 
 
 def _phase(phase: object) -> tuple[int, int, int]:
     if not isinstance(phase, dict):
-        raise Unreadable(f"{phase!r} is no phase", "write {time: 1h, utilisation: 80}")
+        raise InvalidScenarioValue(f"{phase!r} is no phase", "write {time: 1h, utilisation: 80}")
     level = phase.get("utilisation", phase.get("utilization"))
     unknown = set(phase) - {"time", "utilisation", "utilization"}
     if level is None or "time" not in phase or unknown:
-        raise Unreadable(f"a phase with {sorted(phase)}", "write {time: 1h, utilisation: 80}")
+        raise InvalidScenarioValue(
+            f"a phase with {sorted(phase)}", "write {time: 1h, utilisation: 80}"
+        )
     seconds = parse_duration(str(phase["time"]))
     if seconds <= 0:
-        raise Unreadable("a phase without a length", "write {time: 1h, utilisation: 80}")
+        raise InvalidScenarioValue("a phase without a length", "write {time: 1h, utilisation: 80}")
     low, high = _level(str(level))
     return seconds, low, high
 
@@ -172,7 +176,7 @@ class _Literal:
         while at < len(text.rstrip()):
             match = _TOKEN.match(text, at)
             if not match:
-                raise Unreadable(f"{text[at : at + 20]!r} cannot be read", NOTATION)
+                raise InvalidScenarioValue(f"{text[at : at + 20]!r} cannot be read", NOTATION)
             self._tokens.append(next(g for g in match.groups() if g is not None))
             at = match.end()
         self._at = 0
@@ -180,12 +184,12 @@ class _Literal:
     def value(self) -> object:
         tree = self._value()
         if self._at != len(self._tokens):
-            raise Unreadable(f"{self._tokens[self._at]!r} after the end", NOTATION)
+            raise InvalidScenarioValue(f"{self._tokens[self._at]!r} after the end", NOTATION)
         return tree
 
     def _next(self) -> str:
         if self._at >= len(self._tokens):
-            raise Unreadable("it ends too early", NOTATION)
+            raise InvalidScenarioValue("it ends too early", NOTATION)
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -203,7 +207,7 @@ class _Literal:
                 items.append(self._value())
                 continue
             if self._next() != ":":
-                raise Unreadable(f"{token!r} has no value", NOTATION)
+                raise InvalidScenarioValue(f"{token!r} has no value", NOTATION)
             keys[token] = self._value()
         if opened == "[" and not keys:
             return items

@@ -18,7 +18,7 @@ Counts = tuple[tuple[str, int], ...]  # (profile, how many), sorted
 
 
 @dataclass(frozen=True)
-class Cut:
+class ProfilePlacement:
     """How instances of one profile lie on a card."""
 
     profile: str
@@ -28,9 +28,9 @@ class Cut:
     compute_slots: int
 
 
-def cuts_of(rows: list[Mapping[str, object]], family: str) -> tuple[Cut, ...]:
+def cuts_of(rows: list[Mapping[str, object]], family: str) -> tuple[ProfilePlacement, ...]:
     return tuple(
-        Cut(
+        ProfilePlacement(
             str(row["mig_profile"]),
             int(str(row["max_count"])),
             int(str(row["placement_size"])),
@@ -43,10 +43,10 @@ def cuts_of(rows: list[Mapping[str, object]], family: str) -> tuple[Cut, ...]:
 
 
 @cache
-def fits_one_card(cuts: tuple[Cut, ...], wanted: Counts, compute_slots: int) -> bool:
+def fits_one_card(cuts: tuple[ProfilePlacement, ...], wanted: Counts, compute_slots: int) -> bool:
     """Whether these instances can be placed on one card together."""
     known = {cut.profile: cut for cut in cuts}
-    listed: list[Cut] = []
+    listed: list[ProfilePlacement] = []
     for profile, count in wanted:
         if profile not in known or count > known[profile].max_count:
             return False
@@ -56,7 +56,7 @@ def fits_one_card(cuts: tuple[Cut, ...], wanted: Counts, compute_slots: int) -> 
     return _placeable(tuple(sorted(listed, key=lambda c: -c.size)), frozenset())
 
 
-def _placeable(cuts: tuple[Cut, ...], taken: frozenset[int]) -> bool:
+def _placeable(cuts: tuple[ProfilePlacement, ...], taken: frozenset[int]) -> bool:
     if not cuts:
         return True
     for start in cuts[0].starts:
@@ -68,7 +68,11 @@ def _placeable(cuts: tuple[Cut, ...], taken: frozenset[int]) -> bool:
 
 @cache
 def fewest_mig_cards(
-    cuts: tuple[Cut, ...], capacity: Counts, running: Counts, cards: int, compute_slots: int
+    cuts: tuple[ProfilePlacement, ...],
+    capacity: Counts,
+    running: Counts,
+    cards: int,
+    compute_slots: int,
 ) -> int:
     """The smallest number of cards with something running, over all allowed layouts."""
     if not any(count for _, count in running):
@@ -81,7 +85,7 @@ def fewest_mig_cards(
 
 @cache
 def _dealt(
-    cuts: tuple[Cut, ...],
+    cuts: tuple[ProfilePlacement, ...],
     capacity: Counts,
     running: Counts,
     used: int,
@@ -104,7 +108,9 @@ def _dealt(
     return False
 
 
-def _card_layouts(cuts: tuple[Cut, ...], capacity: Counts, compute_slots: int) -> Iterator[Counts]:
+def _card_layouts(
+    cuts: tuple[ProfilePlacement, ...], capacity: Counts, compute_slots: int
+) -> Iterator[Counts]:
     """Every part of the capacity that one card can be cut into, the largest first."""
     for chosen in _parts(list(capacity)):
         if fits_one_card(cuts, tuple((p, n) for p, n in chosen if n), compute_slots):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fake_gpu.truth.fewest_cards import Cut, cuts_of, fewest_mig_cards
+from fake_gpu.truth.fewest_cards import ProfilePlacement, cuts_of, fewest_mig_cards
 from fake_gpu.truth.history import HOUR, History, Rows, TrueHold, edges, holds_by_node_hour
 
 WHOLE = ("whole", "shared", "passthrough")
@@ -41,7 +41,7 @@ class _Node:
         self.states = _mine(rows["node_states"], cluster_id, name)
         self.devices = _mine(rows["devices"], cluster_id, name)
         self.cards = _mine(rows["cards"], cluster_id, name)
-        self.cuts: tuple[Cut, ...] = ()
+        self.cuts: tuple[ProfilePlacement, ...] = ()
         if self.cards:
             self.cuts = cuts_of(list(rows["mig_profiles"]), self.cards[0]["mig_family"])
 

@@ -27,8 +27,8 @@ from ingestion.evidence.landing import Landing
 from ingestion.evidence.parquet_files import Derivation, write_note, write_parquet
 from warehouse.derived_files import (
     DAYS_NOTES,
+    DerivedFilesNote,
     DerivedFolder,
-    Note,
     day_of,
     read_note,
     sha256_of_file,
@@ -147,7 +147,7 @@ def _compact_day(
             table: write_parquet(hidden[table], rows, derivation.settled_level)
             for table, rows in derivation.put_together(merged).items()
         }
-    write_note(folder, day.isoformat(), Note(tuple(names), hashes))
+    write_note(folder, day.isoformat(), DerivedFilesNote(tuple(names), hashes))
     _switch(folder, day, names)
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingestion.evidence.landing import Landing
-from warehouse.derived_files import LAYOUT, DerivedFolder, Note, sha256_of_file
+from warehouse.derived_files import LAYOUT, DerivedFilesNote, DerivedFolder, sha256_of_file
 from warehouse.manifest import Attempt
 from warehouse.store import StoreUnusable
 
@@ -73,7 +73,7 @@ def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> str:
         return sha256_of_file(unfinished)
 
 
-def write_note(folder: DerivedFolder, name: str, note: Note) -> None:
+def write_note(folder: DerivedFolder, name: str, note: DerivedFilesNote) -> None:
     """Write the note of an attempt or a day: from here on its files count as made."""
     with _unfinished(folder.note(name)) as unfinished:
         unfinished.write_bytes(note.text())

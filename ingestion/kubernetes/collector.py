@@ -41,7 +41,7 @@ from ingestion.kubernetes.projections import POD_LABELS
 from ingestion.kubernetes.projections import owner as owner_projection
 from ingestion.kubernetes.recover import recover
 from ingestion.kubernetes.requests import look_up_owner, may_watch, take_list
-from ingestion.kubernetes.watcher import Item, NeedsList, Retry, Waiting, Watcher
+from ingestion.kubernetes.watcher import EventQueue, Item, NeedsList, Retry, Watcher
 from warehouse.store import Store
 
 # Lines that could not be written yet. Beyond this the collector stops reading: a full disk must
@@ -106,7 +106,7 @@ class Collector:
         self._writer = JournalWriter(
             spool, settings.cluster_id, settings.collector, settings.code_version
         )
-        self._items = Waiting()
+        self._items = EventQueue()
         self._halt = threading.Event()
         self._watchers: dict[str, Watcher] = {}
         self._settled = threading.Condition()

@@ -23,7 +23,7 @@ class _Metadata(msgspec.Struct):
 _metadata = msgspec.json.Decoder(_Metadata)
 
 
-class Stored(Mapping[str, Any]):
+class StoredDocument(Mapping[str, Any]):
     """A projection as text; it is decoded when a part of it is read."""
 
     __slots__ = ("_decoded", "text")
@@ -51,7 +51,7 @@ class Stored(Mapping[str, Any]):
 
 def as_text(document: object) -> msgspec.Raw:
     """The JSON of a remembered projection within a line of the journal."""
-    if not isinstance(document, Stored):
+    if not isinstance(document, StoredDocument):
         raise TypeError(f"{type(document).__name__} has no place in a journal")
     return msgspec.Raw(document.text)
 

@@ -116,7 +116,7 @@ class HealthServer:
     def __init__(
         self, health: Health, clock: Clock, host: str = "127.0.0.1", port: int = 0
     ) -> None:
-        class Handler(BaseHTTPRequestHandler):
+        class HealthHandler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 status, text = answer(self.path, health, clock.now())
                 body = text.encode()
@@ -129,7 +129,7 @@ class HealthServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Probes come every few seconds and are not logged."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server = ThreadingHTTPServer((host, port), HealthHandler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="collector-health", daemon=True
         )

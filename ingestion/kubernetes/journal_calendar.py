@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from domain.interval import HOUR, format_instant, hour_of
 from ingestion.kubernetes.journal_lines import Line
-from ingestion.kubernetes.known_objects import Stream
+from ingestion.kubernetes.known_objects import KnownObjects
 
 # Bookmarks come about once a minute; a watch that is silent for two is waited for no longer.
 PATIENCE = timedelta(seconds=120)
@@ -41,7 +41,7 @@ class Calendar:
         while self.open_hours[-1] < hour:
             self.open_hours.append(self.open_hours[-1] + HOUR)
 
-    def list_due(self, at: datetime, streams: Iterable[Stream]) -> bool:
+    def list_due(self, at: datetime, streams: Iterable[KnownObjects]) -> bool:
         """Whether the hour's complete lists are to be made now."""
         hour = hour_of(at)
         return self.listed_hour != hour and self._all_heard(streams, hour, at)
@@ -51,7 +51,7 @@ class Calendar:
         lists = self.complete.setdefault(hour_of(at), {})
         lists[resource] = lists.get(resource, False) or complete
 
-    def closable(self, at: datetime, streams: Iterable[Stream]) -> list[datetime]:
+    def closable(self, at: datetime, streams: Iterable[KnownObjects]) -> list[datetime]:
         """The hours that have ended and can be closed, oldest first."""
         watched = list(streams)
         ended = [hour for hour in self.open_hours if hour + HOUR <= at]
@@ -69,7 +69,7 @@ class Calendar:
             "lists": dict(sorted(lists.items())),
         }
 
-    def _all_heard(self, streams: Iterable[Stream], edge: datetime, at: datetime) -> bool:
+    def _all_heard(self, streams: Iterable[KnownObjects], edge: datetime, at: datetime) -> bool:
         """Whether every watch was heard at or after `edge`, or was waited for long enough."""
         if all(s.live and s.heard_until is not None and s.heard_until >= edge for s in streams):
             return True

@@ -26,7 +26,7 @@ from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.lifecycle_rows import Known, Row, rows_of
 from ingestion.kubernetes.lifecycle_tables import TABLES, filled
 from ingestion.kubernetes.pull import list_complete, watched_stretches
-from warehouse.derived_files import DerivedFolder, Note
+from warehouse.derived_files import DerivedFilesNote, DerivedFolder
 from warehouse.manifest import Attempt, Outcome, QueryResponse
 
 # Rows whose content does not change between observations are written once.
@@ -40,7 +40,7 @@ def write_lifecycle(landing: Landing, home_runs: Path, attempt: Attempt) -> None
         table: write_parquet(folder.loose(attempt.attempt_id, table), content)
         for table, content in decode(attempt, landing).items()
     }
-    write_note(folder, attempt.attempt_id, Note((attempt.attempt_id,), hashes))
+    write_note(folder, attempt.attempt_id, DerivedFilesNote((attempt.attempt_id,), hashes))
 
 
 def decode(attempt: Attempt, landing: Landing) -> dict[str, pa.Table]:

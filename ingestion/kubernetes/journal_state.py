@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from domain.interval import format_instant
-from ingestion.kubernetes.documents import Stored, uid_of, version_in
+from ingestion.kubernetes.documents import StoredDocument, uid_of, version_in
 from ingestion.kubernetes.journal_lines import (
     Line,
     alive_at,
@@ -33,7 +33,7 @@ from ingestion.kubernetes.journal_lines import (
     object_line,
     pod_line,
 )
-from ingestion.kubernetes.known_objects import Stream, forget_uid, recorded
+from ingestion.kubernetes.known_objects import KnownObjects, forget_uid, recorded
 from ingestion.kubernetes.observations import (
     Access,
     Bookmark,
@@ -75,7 +75,7 @@ class JournalState:
         resources: tuple[str, ...] = RESOURCES,
         pod_labels: tuple[str, ...] = POD_LABELS,
     ) -> None:
-        self.streams = {resource: Stream(resource) for resource in resources}
+        self.streams = {resource: KnownObjects(resource) for resource in resources}
         self._projections = dict(PROJECTIONS) | {"pods": partial(pod, kept_labels=pod_labels)}
         self.owner_chains = OwnerChains()
         self.last_at: datetime | None = None
@@ -203,7 +203,7 @@ class JournalState:
         via = "hourly_list" if page.why == "hourly" else "list"
         # A list that began a watch is followed by it from the list's version on.
         seen_at = at if page.begins else page.began_at.replace(microsecond=0)
-        ended: list[Stored] = []
+        ended: list[StoredDocument] = []
         for document in page.documents:
             uid, version = uid_of(document), version_in(document)
             known = stream.records.get(uid)
@@ -244,7 +244,7 @@ class JournalState:
 
     def _absent(
         self,
-        stream: Stream,
+        stream: KnownObjects,
         listed: Listed,
         absent: set[str],
         at: datetime,
@@ -273,13 +273,15 @@ class JournalState:
         for uid in sorted(gone):
             self._gone(stream, uid, at, lines)
 
-    def _look_at_suspects(self, stream: Stream) -> None:
+    def _look_at_suspects(self, stream: KnownObjects) -> None:
         """Request a second list when the watch passed the first one without a deletion."""
         stream.suspects &= stream.records.keys()
         if stream.suspects and stream.version >= stream.suspects_version:
             self.second_look.add(stream.resource)
 
-    def _set_back(self, stream: Stream, version: int, at: datetime, lines: list[Line]) -> None:
+    def _set_back(
+        self, stream: KnownObjects, version: int, at: datetime, lines: list[Line]
+    ) -> None:
         """The server's store is older than it was: its numbers mean something else from now on."""
         before, after = str(stream.version), str(version)
         note = Contradiction("resource_version_went_back", before, after)
@@ -293,7 +295,7 @@ class JournalState:
 
     def _seen(
         self,
-        stream: Stream,
+        stream: KnownObjects,
         document: Document,
         version: int,
         via: str,
@@ -353,7 +355,7 @@ class JournalState:
         lines.append(line | last_seen(heard_before if known is not None else None))
         forget_uid(stream.tombstones, uid, event.version)
 
-    def _gone(self, stream: Stream, uid: str, at: datetime, lines: list[Line]) -> None:
+    def _gone(self, stream: KnownObjects, uid: str, at: datetime, lines: list[Line]) -> None:
         """An object is gone, and its deletion was not reported."""
         record = stream.records.pop(uid, None)
         if record is None:

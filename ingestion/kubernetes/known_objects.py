@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from domain.interval import Interval, format_instant
-from ingestion.kubernetes.documents import Stored
+from ingestion.kubernetes.documents import StoredDocument
 from ingestion.kubernetes.journal_lines import Line, line_of
 from ingestion.kubernetes.pod_times import Contradiction, PodFacts, learn, read_facts
 from ingestion.kubernetes.projections import Projection
@@ -22,7 +22,7 @@ TOMBSTONES_LIMIT = 50_000
 
 
 @dataclass(slots=True)
-class Record:
+class KnownObject:
     """One object that is there, as last seen."""
 
     uid: str
@@ -31,15 +31,15 @@ class Record:
     digest: bytes
     body: bytes  # the projection as it is written: smaller than as objects
     facts: PodFacts = field(default_factory=PodFacts)
-    short: Stored | None = None  # once it was needed: as the list of ended pods has it
+    short: StoredDocument | None = None  # once it was needed: as the list of ended pods has it
 
-    def projection(self) -> Stored:
-        return Stored(self.body)
+    def projection(self) -> StoredDocument:
+        return StoredDocument(self.body)
 
-    def in_short(self) -> Stored:
+    def in_short(self) -> StoredDocument:
         """The short form of an ended pod; its status was written when it ended."""
         if self.short is None:
-            self.short = Stored(written(self._shortened()))
+            self.short = StoredDocument(written(self._shortened()))
         return self.short
 
     def _shortened(self) -> Line:
@@ -55,11 +55,11 @@ class Record:
 
 
 @dataclass(slots=True)
-class Stream:
+class KnownObjects:
     """The known objects of one resource, and until when its watch was heard."""
 
     resource: str
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, KnownObject] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)  # reported as deleted: uid → version
     reappeared: dict[str, int] = field(default_factory=dict)  # reported as deleted, and seen later
     absent: dict[str, int] = field(default_factory=dict)  # only not listed: may be seen again
@@ -114,8 +114,8 @@ class Stream:
 
 
 def recorded(
-    resource: str, known: Record | None, projection: Projection, version: int, at: datetime
-) -> tuple[Record, list[Contradiction]]:
+    resource: str, known: KnownObject | None, projection: Projection, version: int, at: datetime
+) -> tuple[KnownObject, list[Contradiction]]:
     """The record of an object as it is now, and contradictions to its earlier state."""
     uid = projection["metadata"].get("uid", "")
     notes: list[Contradiction] = []
@@ -126,7 +126,7 @@ def recorded(
     meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
     content = written(projection | {"metadata": meta})
     digest = hashlib.blake2b(content, digest_size=16).digest()
-    return Record(uid, version, at, digest, written(projection), facts), notes
+    return KnownObject(uid, version, at, digest, written(projection), facts), notes
 
 
 def written(content: object) -> bytes:

@@ -14,7 +14,7 @@ from domain.interval import parse_instant
 from ingestion.kubernetes.journal import Segment, SegmentDamaged, latest_segments, parse_lines
 from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.journal_state import JournalState
-from ingestion.kubernetes.known_objects import Stream, forget_uid, recorded
+from ingestion.kubernetes.known_objects import KnownObjects, forget_uid, recorded
 from warehouse.store import Store
 
 # An older journal is not read: its watch could not continue, and a new list shows all objects.
@@ -97,7 +97,7 @@ def replay(state: JournalState, line: Line) -> None:
             stream.watched_from = stream.heard_until = parse_instant(line["until"])
 
 
-def _replay_object(stream: Stream, line: Line) -> None:
+def _replay_object(stream: KnownObjects, line: Line) -> None:
     uid = line["object"]["metadata"].get("uid", "")
     version = version_of(line["object"]["metadata"])
     if line["via"] == "deleted":
@@ -110,7 +110,7 @@ def _replay_object(stream: Stream, line: Line) -> None:
         _replay_seen(stream, line, parse_instant(line.get("alive_at") or line["at"]))
 
 
-def _replay_seen(stream: Stream, entry: Line, at: datetime) -> None:
+def _replay_seen(stream: KnownObjects, entry: Line, at: datetime) -> None:
     """The object of a line, with the facts that the line carries from before it."""
     projection = entry["object"]
     uid = projection["metadata"].get("uid", "")

@@ -53,7 +53,7 @@ class Retry:
     last_seconds: float = 30.0
 
 
-class Waiting(queue.Queue[Item]):
+class EventQueue(queue.Queue[Item]):
     """The queue of events that wait for the collector."""
 
     def __init__(self) -> None:

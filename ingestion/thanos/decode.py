@@ -31,7 +31,7 @@ from ingestion.thanos.sample_columns import (
     decode_texts,
     join_samples,
 )
-from ingestion.thanos.series import Names, Series
+from ingestion.thanos.series import Names, SeriesIdentity
 
 SERIES_LIMIT = 100_000
 """Label sets remembered at once, about a kilobyte each: several hours of a large cluster. Beyond
@@ -55,7 +55,7 @@ class SeriesDictionary:
         self._number_by_bytes: dict[bytes, int] = {}
         self._number_by_id: dict[str, int] = {}
         self._names: dict[Names, Names] = {}
-        self._series: list[Series] = []
+        self._series: list[SeriesIdentity] = []
         self._metric_of: list[int] = []
         self._metrics: dict[str, int] = {}  # of the catalogue, so it stays small
 
@@ -76,7 +76,7 @@ class SeriesDictionary:
             found.append(number)
         return found
 
-    def series(self, number: int) -> Series:
+    def series(self, number: int) -> SeriesIdentity:
         return self._series[number]
 
     def metrics(self, numbers: Sequence[int]) -> tuple[list[str], NDArray[np.int64]]:
@@ -94,14 +94,14 @@ class SeriesDictionary:
             self._metric_of.append(metric)
         return number
 
-    def _decoded(self, raw_labels: bytes) -> Series:
+    def _decoded(self, raw_labels: bytes) -> SeriesIdentity:
         try:
             labels = labels_of(raw_labels)
         except NOT_JSON as cause:
             raise MalformedSeries(f"labels: {cause}") from None
         for name in self._replica_labels & labels.keys():
             del labels[name]
-        return Series.of(labels, self._names)
+        return SeriesIdentity.of(labels, self._names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Runs:
     So does `metrics` (with names of other responses among them); `metric_index` is by series.
     """
 
-    series: list[Series]
+    series: list[SeriesIdentity]
     metrics: list[str]
     metric_index: NDArray[np.int64]
     values: list[str]
@@ -373,7 +373,7 @@ def _cut_into_runs(samples: Samples, look: DecodeWindow) -> CutRuns:
 
 def _spread(
     runs: CutRuns,
-    series: list[Series],
+    series: list[SeriesIdentity],
     metrics: Metrics,
     union_of_series: NDArray[np.int64],
     facts: dict[str, int],

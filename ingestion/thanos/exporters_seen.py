@@ -26,7 +26,7 @@ from ingestion.metric_catalogue import (
 from ingestion.settings import ClusterSource
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.runs import sanitised
-from ingestion.thanos.series import Series
+from ingestion.thanos.series import SeriesIdentity
 
 ABSENT_BECAUSE = {
     "kube_pod_init_container_resource_requests": "no init container requests a device",
@@ -72,7 +72,7 @@ class SeriesSeen:
     """The series of an hour, by metric."""
 
     def __init__(self, runs: Iterable[Runs]) -> None:
-        self.series: dict[str, list[Series]] = {}
+        self.series: dict[str, list[SeriesIdentity]] = {}
         for part in runs:
             for place in np.unique(part.series_index).tolist():
                 one = part.series[place]
@@ -236,7 +236,7 @@ def _exporters(heard: SeriesSeen) -> ByExporter:
     return found
 
 
-def _origins(entry: Entry, series: Sequence[Series]) -> Iterator[str]:
+def _origins(entry: Entry, series: Sequence[SeriesIdentity]) -> Iterator[str]:
     """`NAMESPACE/JOB`, or the job alone where the namespace is a pod's and not the exporter's."""
     moved = any("exported_namespace" in one.labels for one in series)
     for labels in (one.labels for one in series):

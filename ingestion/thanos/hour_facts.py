@@ -30,7 +30,7 @@ from ingestion.evidence.hour_ledger import (
 )
 from ingestion.metric_catalogue import device_metrics, lasting_metrics, metrics_of_all_pods
 from ingestion.thanos.decode import HOUR_MS, DecodeWindow, Runs
-from ingestion.thanos.series import Names, Series
+from ingestion.thanos.series import Names, SeriesIdentity
 
 MASS_COUNT = 3
 """Two pods that end together are a small workload; asking once more for three costs little."""
@@ -105,7 +105,7 @@ def attempt_facts(parts: Sequence[Runs]) -> dict[str, int]:
     return {name: count for name, count in sorted(facts.items()) if count}
 
 
-def _clusters_named(names: Names, series: Iterable[Series]) -> set[tuple[str, ...]]:
+def _clusters_named(names: Names, series: Iterable[SeriesIdentity]) -> set[tuple[str, ...]]:
     """The values of both labels, "" where there is none, of series that have the same names."""
     places = [names.index(name) for name in CLUSTER_LABELS if name in names]
     if len(places) < len(CLUSTER_LABELS):

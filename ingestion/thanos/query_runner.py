@@ -24,7 +24,7 @@ from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.splitting import FunctionQuery, RawQuery, Sizes, smaller
 from ingestion.thanos.stores import StoresSeen, read_stores
 from ingestion.thanos.telemetry import KnownSeries
-from ingestion.thanos.thanos_client import Reply, ThanosClient
+from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
 from warehouse.manifest import Outcome, QueryResponse
 
 QUERY_PATH = "/api/v1/query"
@@ -48,7 +48,7 @@ GIVEN_UP_AFTER = 2
 READ_TRIES_LIMIT = 3
 """A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
 
-Fetched = tuple[Reply, Matrix, PackedBody | None]
+Fetched = tuple[StoreResponse, Matrix, PackedBody | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +189,10 @@ class QueryRunner:
                 break
         return reply, matrix, _packed(reply)
 
-    def _posted(self, path: str, form: dict[str, str]) -> Reply:
+    def _posted(self, path: str, form: dict[str, str]) -> StoreResponse:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
             seen = f"not queried: {self._silent_in_a_row} requests before it got no answer"
-            return Reply(0, "", b"", failure=seen, tries=0)
+            return StoreResponse(0, "", b"", failure=seen, tries=0)
         reply = self._client.post(path, form)
         silent = reply.not_connected or reply.timed_out
         self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
@@ -284,7 +284,7 @@ _NAMES = msgspec.json.Decoder(_Names)
 _SCALAR = msgspec.json.Decoder(_Scalar)
 
 
-def _packed(reply: Reply) -> PackedBody | None:
+def _packed(reply: StoreResponse) -> PackedBody | None:
     return packed(reply.body) if reply.body else None
 
 

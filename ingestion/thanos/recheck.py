@@ -33,7 +33,7 @@ _PAIRS = msgspec.json.Decoder(list[tuple[float, str]])
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Difference:
+class SampleCountDifference:
     """An hour of which the server now has another number of samples than was landed."""
 
     hour_started_at: datetime
@@ -46,7 +46,7 @@ class Difference:
 class Recheck:
     """The result of counting again. A metric without a response says nothing about its hours."""
 
-    differences: tuple[Difference, ...]
+    differences: tuple[SampleCountDifference, ...]
     unanswered: Mapping[str, str]  # metric: reason
 
     @property
@@ -72,7 +72,7 @@ def _compared(runner: QueryRunner, window: Interval, entries: Sequence[HourEntry
         for entry in entries
         if entry.best is not None and entry.best.outcome is Outcome.OK
     }
-    differences: list[Difference] = []
+    differences: list[SampleCountDifference] = []
     unanswered: dict[str, str] = {}
     for part in runner.answered(_counted_again(runner, window)):
         [metric] = part.ask.metrics
@@ -89,7 +89,7 @@ def _compared(runner: QueryRunner, window: Interval, entries: Sequence[HourEntry
                 now = by_hour.get(int((hour + HOUR).timestamp()), 0)
                 before = _landed_count(landed[hour], metric)
                 if now != before:
-                    differences.append(Difference(hour, metric, before, now))
+                    differences.append(SampleCountDifference(hour, metric, before, now))
     return Recheck(tuple(sorted(differences)), unanswered)
 
 

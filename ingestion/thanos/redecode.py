@@ -29,15 +29,15 @@ NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
 USABLE = (Outcome.OK, Outcome.WARNED)
 
 
-class DecodedOtherwise(EvidenceChanged):
-    """Bytes that were understood when they came are not understood now."""
+class DecodingDiffers(EvidenceChanged):
+    """A stored response is decoded with another result than when it was stored."""
 
     code = "LAND-004"
 
     def __init__(self, attempt: Attempt, answer: QueryResponse, seen: str) -> None:
         super().__init__(
             where=f"attempt {attempt.sequence} of {attempt.cluster_id}, {answer.ask}",
-            seen=f"the manifest says {answer.outcome.value}, decoding again gives {seen}",
+            seen=f"the manifest has {answer.outcome.value}, decoding again gives {seen}",
             why="the same bytes must always give the same usage",
             remedy="use the version of gpu-ledger named in the manifest as code_version, "
             "and report this",
@@ -79,5 +79,5 @@ def _rows(
 def _series(landing: Landing, attempt: Attempt, answer: QueryResponse) -> list[RawSeries]:
     matrix = read_matrix_body(landing.read_body(answer.sha256))
     if matrix.outcome is not answer.outcome:
-        raise DecodedOtherwise(attempt, answer, f"{matrix.outcome.value} ({matrix.reason})")
+        raise DecodingDiffers(attempt, answer, f"{matrix.outcome.value} ({matrix.reason})")
     return list(matrix.series)

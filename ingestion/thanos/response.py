@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from clients.json_text import NOT_JSON, members
-from ingestion.thanos.thanos_client import Reply
+from ingestion.thanos.thanos_client import StoreResponse
 from warehouse.manifest import Outcome
 
 REASON_LENGTH_LIMIT = 300
@@ -86,7 +86,7 @@ class Matrix:
         return self.outcome in (Outcome.OK, Outcome.WARNED)
 
 
-def read_matrix(reply: Reply) -> Matrix:
+def read_matrix(reply: StoreResponse) -> Matrix:
     """Read a reply that should hold a matrix. Whole, or not at all."""
     if reply.too_large:
         return Matrix(Outcome.REFUSED, f"the answer is {reply.failure}", limit_hit=True)
@@ -167,7 +167,7 @@ def _not_a_matrix(body: bytes, cause: str) -> Matrix:
     return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
 
 
-def _refusal(reply: Reply) -> Matrix:
+def _refusal(reply: StoreResponse) -> Matrix:
     """A status other than 200: an error envelope if the server is one, else only the number."""
     try:
         envelope = _ANY.decode(reply.body)

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from ingestion.evidence.parquet_files import write_note, write_parquet
 from ingestion.metric_catalogue import POD_LABELS_METRIC
 from ingestion.thanos.decode import Runs
-from ingestion.thanos.series import Series
+from ingestion.thanos.series import SeriesIdentity
 from ingestion.thanos.telemetry import DeviceHours, readings_of
-from warehouse.derived_files import DerivedFolder, Note
+from warehouse.derived_files import DerivedFilesNote, DerivedFolder
 from warehouse.manifest import Attempt
 
 KINDS = ("runs", "series", "telemetry")
@@ -61,10 +61,10 @@ def write_runs(
         kind: write_parquet(folder.loose(attempt.attempt_id, kind), table())
         for kind, table in tables.items()
     }
-    write_note(folder, attempt.attempt_id, Note((attempt.attempt_id,), hashes))
+    write_note(folder, attempt.attempt_id, DerivedFilesNote((attempt.attempt_id,), hashes))
 
 
-def ordered_series(parts: Sequence[Runs | DeviceHours]) -> list[Series]:
+def ordered_series(parts: Sequence[Runs | DeviceHours]) -> list[SeriesIdentity]:
     """Every series that has a row, once, by metric, pod, UID and ID."""
     used = {
         part.series[place].series_id: part.series[place]
@@ -77,7 +77,7 @@ def ordered_series(parts: Sequence[Runs | DeviceHours]) -> list[Series]:
 
 
 def _runs_table(
-    attempt: Attempt, parts: Sequence[Runs], series: Sequence[Series], keys: _Keys
+    attempt: Attempt, parts: Sequence[Runs], series: Sequence[SeriesIdentity], keys: _Keys
 ) -> pa.Table:
     values = sorted({text for part in parts for text in part.values})
     key, hour, first, last, count, value = _columns(parts, values, keys)
@@ -124,7 +124,7 @@ def _columns(
 
 
 def _series_table(
-    attempt: Attempt, series: Sequence[Series], first_key: int, pod_labels: Sequence[str]
+    attempt: Attempt, series: Sequence[SeriesIdentity], first_key: int, pod_labels: Sequence[str]
 ) -> pa.Table:
     allowed = {f"label_{sanitised(label)}" for label in pod_labels}
     labels = [_kept_labels(one, allowed) for one in series]
@@ -147,7 +147,7 @@ def _series_table(
     )
 
 
-def _kept_labels(series: Series, allowed: set[str]) -> tuple[Sequence[str], Sequence[str]]:
+def _kept_labels(series: SeriesIdentity, allowed: set[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Of a pod's own labels only those on the allow-list, and all that are not its own."""
     if series.metric != POD_LABELS_METRIC:
         return series.names, series.texts

@@ -21,7 +21,7 @@ _POD = _METRIC | {"uid", "pod"}
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SeriesIdentity:
     """A label set without replica labels, under its stable name.
 
     Names and texts apart, in the order of names: series of one metric share the names. Where the
@@ -37,7 +37,7 @@ class Series:
     texts: tuple[str, ...]
 
     @classmethod
-    def of(cls, labels: Mapping[str, str], shared: dict[Names, Names]) -> Series:
+    def of(cls, labels: Mapping[str, str], shared: dict[Names, Names]) -> SeriesIdentity:
         """From labels with `__name__`; `shared` keeps each distinct tuple of names once."""
         parts = _parts(labels, shared)
         return cls(series_name(labels), labels.get(METRIC_NAME, ""), *parts)
@@ -61,7 +61,7 @@ _Parts = tuple[str, bytes | None, str | None, Names, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSet:
+class SharedLabels:
     """Labels without a metric's name, which several metrics have: a card has twenty."""
 
     before: bytes  # as a name is hashed: the labels that are sorted before `__name__`
@@ -69,16 +69,16 @@ class LabelSet:
     parts: _Parts
 
     @classmethod
-    def of(cls, labels: Mapping[str, str], shared: dict[Names, Names]) -> LabelSet:
+    def of(cls, labels: Mapping[str, str], shared: dict[Names, Names]) -> SharedLabels:
         pairs = sorted(labels.items())
         before = _hashed((name, text) for name, text in pairs if name < METRIC_NAME)
         after = _hashed((name, text) for name, text in pairs if name > METRIC_NAME)
         return cls(before, after, _parts(labels, shared))
 
-    def named(self, metric: str) -> Series:
+    def named(self, metric: str) -> SeriesIdentity:
         """The series of one metric: the same as `Series.of` for these labels and that name."""
         name = _hashed([(METRIC_NAME, metric)])
-        return Series(_named(self.before + name + self.after), metric, *self.parts)
+        return SeriesIdentity(_named(self.before + name + self.after), metric, *self.parts)
 
 
 def series_name(labels: Mapping[str, str]) -> str:

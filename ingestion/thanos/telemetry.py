@@ -26,7 +26,7 @@ from ingestion.metric_catalogue import MOST_READING, READING_UNITS, TELEMETRY_EN
 from ingestion.thanos.decode import HOUR_MS, SERIES_LIMIT
 from ingestion.thanos.response import RawSeries
 from ingestion.thanos.sample_columns import MalformedSeries, decode_texts
-from ingestion.thanos.series import LabelSet, Names, Series
+from ingestion.thanos.series import Names, SeriesIdentity, SharedLabels
 
 METRIC_LABEL = "gpu_ledger_metric"
 """Carries a metric's name through a union; never stored."""
@@ -45,7 +45,7 @@ COUNT_LIMIT = 2**31 - 1
 
 _ENTRIES = {entry.metric: entry for entry in TELEMETRY_ENTRIES}
 
-KnownSeries = dict[tuple[str, bytes], Series]
+KnownSeries = dict[tuple[str, bytes], SeriesIdentity]
 """By metric and labels as they came, without the label of the metric: metrics share these."""
 
 _MARK = f'"{METRIC_LABEL}":"'.encode()
@@ -55,7 +55,7 @@ _MARK = f'"{METRIC_LABEL}":"'.encode()
 class DeviceHour:
     """One device (or MIG instance), one metric, one hour."""
 
-    series: Series
+    series: SeriesIdentity
     hour_ms: int
     sample_count: int
     average_value: float | None  # None when the server has no number (NaN)
@@ -66,7 +66,7 @@ class DeviceHour:
 class DeviceHours:
     """Rows of device-hours as columns; a missing number is NaN."""
 
-    series: list[Series]
+    series: list[SeriesIdentity]
     series_index: NDArray[np.int64]
     hour_ms: NDArray[np.int64]
     sample_count: NDArray[np.int32]
@@ -118,7 +118,7 @@ def readings_of(rows: DeviceHours) -> Readings:
     )
 
 
-def _reading_of(series: Series) -> tuple[str, float, float]:
+def _reading_of(series: SeriesIdentity) -> tuple[str, float, float]:
     """The reading of a series, by how much its values are divided, and the largest possible."""
     entry = _ENTRIES.get(series.metric)
     if entry is None or not entry.reading or (entry.of_cards_only and _is_part_of_card(series)):
@@ -126,7 +126,7 @@ def _reading_of(series: Series) -> tuple[str, float, float]:
     return entry.reading, READING_UNITS[entry.unit], MOST_READING.get(entry.unit, math.inf)
 
 
-def _is_part_of_card(series: Series) -> bool:
+def _is_part_of_card(series: SeriesIdentity) -> bool:
     """A MIG instance, or a partition of an AMD card other than the first.
 
     A reading that such a device cannot give is 0 with some exporters, and absent with others.
@@ -204,7 +204,7 @@ class DeviceReading:
             known.clear()
         self._learned = _Learned(known, frozenset(replica_labels))
         self._replicas: dict[tuple[str, bytes], int] = {}
-        self._series: list[Series] = []  # of each replica
+        self._series: list[SeriesIdentity] = []  # of each replica
         self._started_ms = int(window.started_at.timestamp()) * 1000
         self._hour_count = window.seconds // 3600
         self._cells = _Cells.of(0, self._hour_count)
@@ -319,7 +319,7 @@ class _Learned:
         self._known = known
         self._dropped = dropped
         self._texts: dict[bytes, bytes] = {}
-        self._label_sets: dict[bytes, LabelSet] = {}
+        self._label_sets: dict[bytes, SharedLabels] = {}
         self._shared: dict[Names, Names] = {}
 
     def name(self, metric: str, raw: bytes) -> tuple[str, bytes]:
@@ -327,7 +327,7 @@ class _Learned:
         told, rest = (metric, raw) if metric else _named_within(raw)
         return told, self._texts.setdefault(rest, rest)
 
-    def series(self, name: tuple[str, bytes], raw: bytes) -> Series:
+    def series(self, name: tuple[str, bytes], raw: bytes) -> SeriesIdentity:
         if name not in self._known:
             told, rest = name
             if rest not in self._label_sets:
@@ -335,10 +335,10 @@ class _Learned:
             self._known[name] = self._label_sets[rest].named(told)
         return self._known[name]
 
-    def _label_set(self, raw: bytes) -> LabelSet:
+    def _label_set(self, raw: bytes) -> SharedLabels:
         apart = self._dropped | {METRIC_LABEL}
         kept = {name: text for name, text in _labels(raw).items() if name not in apart}
-        return LabelSet.of(kept, self._shared)
+        return SharedLabels.of(kept, self._shared)
 
 
 def _named_within(raw: bytes) -> tuple[str, bytes]:

@@ -4,8 +4,8 @@ Put here: connections, credentials, compression, sizes, retries.
 Not here: the content of a response (`ingestion.thanos.response`), or the queries
 (`ingestion.metric_catalogue`).
 
-No error is raised for a bad response: a `Reply` describes it, because a failed query is evidence,
-too. Tokens are read from their file for every request, and never become part of a reply.
+No error is raised for a bad response: a `StoreResponse` describes it, because a failed query is
+evidence, too. Tokens are read from their file for every request, and are in no response.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class StoreResponse:
     """The response to one request. `failure` is "" for a whole HTTP response of any status."""
 
     status: int
@@ -131,7 +131,7 @@ class ThanosClient:
             self._request_count = self._too_large_count = 0
             self._deadline = time.monotonic() + SECONDS_LIMIT
 
-    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
         """MetricQuery by POST: queries are longer than some proxies allow an URL to be."""
         for attempt in range(1, TRIES_LIMIT + 1):
             reply = replace(self._once("POST", path, form), tries=attempt)
@@ -143,7 +143,7 @@ class ThanosClient:
             self._wait(seconds)
         return reply
 
-    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Reply:
+    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> StoreResponse:
         """Send one GET, for a response that is not essential."""
         return self._once("GET", path, parameters or {})
 
@@ -162,9 +162,11 @@ class ThanosClient:
             return f"{self._too_large_count} answers of more than {self._answer_bytes_limit} bytes"
         return f"{SECONDS_LIMIT:.0f} s" if time.monotonic() >= self._deadline else ""
 
-    def _once(self, method: str, path: str, form: Mapping[str, str]) -> Reply:
+    def _once(self, method: str, path: str, form: Mapping[str, str]) -> StoreResponse:
         if limit := self._exceeded_limit():
-            return Reply(0, "", b"", failure=f"not sent: the attempt has taken {limit}", tries=0)
+            return StoreResponse(
+                0, "", b"", failure=f"not sent: the attempt has taken {limit}", tries=0
+            )
         with self._budget_lock:
             self._request_count += 1
         file = self._connection.token_file
@@ -176,13 +178,13 @@ class ThanosClient:
                 return _without_secret(self._read(response, secret), secret)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as cause:
             seen = f"not connected: {cause}"
-            return Reply(0, "", b"", failure=secret.redact(seen), not_connected=True)
+            return StoreResponse(0, "", b"", failure=secret.redact(seen), not_connected=True)
         except httpx.TimeoutException as cause:
             seen = f"timed out ({type(cause).__name__})"
-            return Reply(0, "", b"", failure=seen, timed_out=True)
+            return StoreResponse(0, "", b"", failure=seen, timed_out=True)
         except httpx.TransportError as cause:
             seen = f"cut off: {cause}"
-            return Reply(0, "", b"", failure=secret.redact(seen), cut_short=True)
+            return StoreResponse(0, "", b"", failure=secret.redact(seen), cut_short=True)
 
     def _request(
         self, method: str, path: str, form: Mapping[str, str], token: str
@@ -203,8 +205,8 @@ class ThanosClient:
         body = urlencode(form).encode("ascii")
         return httpx.Request(method, url, headers=headers, content=body, extensions=timeout)
 
-    def _read(self, response: httpx.Response, secret: Secret) -> Reply:
-        reply = Reply(
+    def _read(self, response: httpx.Response, secret: Secret) -> StoreResponse:
+        reply = StoreResponse(
             response.status_code,
             response.headers.get("content-type", ""),
             b"",
@@ -284,12 +286,12 @@ class _Unpacked:
         return self._body.getvalue()
 
 
-def _without_secret(reply: Reply, secret: Secret) -> Reply:
+def _without_secret(reply: StoreResponse, secret: Secret) -> StoreResponse:
     """Drop a response that repeats our token, as a debugging page of a proxy may do."""
     if not secret.is_in(reply.body) and not secret.is_in(reply.content_type):
         return reply
     seen = f"status {reply.status} with an answer that repeats our token; it was dropped"
-    return Reply(reply.status, "", b"", failure=seen, repeats_secret=True)
+    return StoreResponse(reply.status, "", b"", failure=seen, repeats_secret=True)
 
 
 def _pause(attempt: int, what: str, asked_for: float | None) -> float:

@@ -25,7 +25,7 @@ from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.openmetrics import EVERYTHING, processes_here, write_openmetrics
 from fake_gpu.prometheus.refusals import ParseError
-from fake_gpu.scenario.load import Loaded, library, library_text, load_scenario
+from fake_gpu.scenario.load import LoadedScenario, library, library_text, load_scenario
 from fake_gpu.scenario.openb import OPENB
 from fake_gpu.serve import Running, series_of, settle
 from fake_gpu.serve import serve as start_serving
@@ -335,9 +335,9 @@ def show(name: str) -> None:
     click.echo(library_text(name), nl=False)
 
 
-def _load(scenario: str, data: Path | None) -> Loaded:
+def _load(scenario: str, data: Path | None) -> LoadedScenario:
     return load_scenario(scenario, data=data)
 
 
-def _fleet(loaded: Loaded) -> Fleet:
+def _fleet(loaded: LoadedScenario) -> Fleet:
     return build_fleet(loaded)

@@ -25,15 +25,15 @@ from fake_gpu.cluster.agent import (
     FAILURES_KEY,
     TOPOLOGY_PREFIX,
     Agent,
+    AgentSettings,
     ClusterWatch,
-    Settings,
     remove_everything,
     run_agent,
 )
 from fake_gpu.cluster.backends import Backend, KubeletBackend, KwokBackend
 from fake_gpu.cluster.configuration import KEY, ClusterConfiguration, read_configuration
 from fake_gpu.cluster.errors import NoSuchSimulatedDevice
-from fake_gpu.cluster.exporter import Exporter, ExporterServer, Names
+from fake_gpu.cluster.exporter import ExporterServer, Names, TopologyExporter
 from fake_gpu.cluster.failures import (
     DEVICE_MODES,
     MODES,
@@ -143,7 +143,7 @@ Examples:
 )
 @click.option(
     "--mig-config-map",
-    default=Settings.__dataclass_fields__["mig_config_map"].default,
+    default=AgentSettings.__dataclass_fields__["mig_config_map"].default,
     show_default=True,
     metavar="NAMESPACE/NAME",
     help="ConfigMap of mig-parted, for the label nvidia.com/mig.config.",
@@ -187,8 +187,8 @@ def run(
         level="INFO", stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     client = KubernetesClient(find_cluster_access(kubeconfig))
-    settings = Settings(namespace, mig_config_map, mig_seconds, node_name)
-    exporter = Exporter(cast(Names, dcgm_names))
+    settings = AgentSettings(namespace, mig_config_map, mig_seconds, node_name)
+    exporter = TopologyExporter(cast(Names, dcgm_names))
 
     def backend_of(_: str) -> Backend:
         if not node_name:

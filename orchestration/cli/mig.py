@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from domain.gpu import Catalogue, Vendor
-from domain.mig import Geometry, Layout, MigProfile, Placed
+from domain.mig import Geometry, Layout, MigProfile, PlacedLayout
 from domain.mig import layouts as all_layouts
 from domain.mig.parted import (
     ACCEPTED,
@@ -232,7 +232,7 @@ def _geometries(
 
 
 def _fit_row(fit: EntryFit) -> Row:
-    if not isinstance(fit.placed, Placed):
+    if not isinstance(fit.placed, PlacedLayout):
         row = _row(fit.geometry, fits=False, reason=fit.placed.reason)
         return {**row, "slices_add_up": fit.slices_add_up}
     slots = " ".join(str(placement) for placement in fit.placed.order) or "no instances"

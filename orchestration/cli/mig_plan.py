@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from clients.kubeconfig import find_cluster_access
 from clients.kubernetes import KubernetesClient
 from domain.errors import shown
-from domain.gpu import Catalogue, Product
+from domain.gpu import Catalogue, GpuProduct
 from domain.gpu.names import may_be_a_device
 from domain.mig import Geometry, MigProfile, parse_profile, parse_resource_profile
 from domain.mig.layouts import Instances
@@ -227,7 +227,7 @@ def _pod(pod: Document) -> NodePod:
     )
 
 
-def _product(labels: Mapping[str, str], catalogue: Catalogue, node: str) -> Product:
+def _product(labels: Mapping[str, str], catalogue: Catalogue, node: str) -> GpuProduct:
     """The node's product; its label also names the MIG strategy `single` and sharing."""
     label = labels.get(PRODUCT_LABEL)
     if not label:
@@ -271,7 +271,7 @@ def _cards(
     node: str,
     labels: Mapping[str, str],
     geometry: Geometry,
-    product: Product,
+    product: GpuProduct,
     parsed: PartedFile | None,
     page: Mapping[int, _Card] | None,
     pods: Sequence[NodePod],
@@ -314,7 +314,7 @@ def _configured(
     node: str,
     labels: Mapping[str, str],
     geometry: Geometry,
-    product: Product,
+    product: GpuProduct,
     parsed: PartedFile | None,
 ) -> list[CardState]:
     """The layout that MIG manager applied, by the node's labels and the mig-parted file."""
@@ -386,7 +386,7 @@ def _wanted(text: str) -> Counter[MigProfile]:
 
 def _choose(
     geometry: Geometry,
-    product: Product,
+    product: GpuProduct,
     cards: Sequence[CardState],
     parsed: PartedFile | None,
     profile: str | None,
@@ -426,7 +426,7 @@ def _choose(
 
 def _document(
     node: str,
-    product: Product,
+    product: GpuProduct,
     plan: Reconfiguration,
     name: str,
     config_map: str,

@@ -28,7 +28,7 @@ from portal.metrics import registry_of
 from portal.reviews import Reviews, ReviewsOfClusters
 from portal.site import log_to_stderr, make_site
 from portal.tokens import FILE, TENANT, TokenFile, create_token
-from portal.visits import Settings
+from portal.visits import PortalSettings
 from warehouse.snapshot_reader import Snapshots
 
 EPILOG = """\b
@@ -138,7 +138,7 @@ def portal(
     opened = OpenHome.at(home_path)
     own = Hosts.of(host)
     hosts = dataclasses.replace(own, names=own.names | {name.lower() for name in names})
-    settings = Settings(
+    settings = PortalSettings(
         snapshots=Snapshots(opened.home.snapshots),
         documents=opened.home.documents,
         authority=TokenFile(opened.home.path / FILE)

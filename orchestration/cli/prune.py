@@ -28,7 +28,7 @@ from idle_pruner.cluster import STOPPABLE_KINDS, ObjectName
 from idle_pruner.daemon import PrunerMetrics, metrics_server, run_daemon, stopped_by_signals
 from idle_pruner.decision import Thresholds, Verdict
 from idle_pruner.pruner import PassResult, Pruner, reading_row
-from idle_pruner.records import Records, Stop, stops_in
+from idle_pruner.records import Records, WorkloadStop, stops_in
 from idle_pruner.settings import (
     CHECK_INTERVAL_SECONDS,
     STOPS_PER_HOUR_LIMIT,
@@ -466,7 +466,7 @@ def report(until: datetime | None, output: str, **options: Any) -> int:
     return 0
 
 
-def _stop_row(stop: Stop, costs: HourlyCosts) -> dict[str, Any]:
+def _stop_row(stop: WorkloadStop, costs: HourlyCosts) -> dict[str, Any]:
     record, restored = stop.stopped, stop.restored
     saved = saved_money(stop, costs, _clock().now())
     return {

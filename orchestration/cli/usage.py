@@ -33,7 +33,7 @@ from warehouse.home import Home
 from warehouse.reports.opened_facts import Facts, open_facts
 from warehouse.reports.usage import (
     LABEL,
-    Usage,
+    UsageGroup,
     burn_rates,
     counted_window,
     journal_is_uncertain,
@@ -172,7 +172,7 @@ def _emit_burn_rates(
         click.echo(newest_month_note(month), err=True)
 
 
-def _rows(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
+def _rows(found: Sequence[UsageGroup], unit: str) -> list[dict[str, Any]]:
     cents = rounded_costs(found)
     return [
         {"tenant": row.tenant, **dict(row.about), "pods": row.pod_count}
@@ -229,7 +229,7 @@ def _aligned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _totals(found: Sequence[Usage], unit: str) -> list[dict[str, Any]]:
+def _totals(found: Sequence[UsageGroup], unit: str) -> list[dict[str, Any]]:
     """One total per currency; rounded costs are sums of the tenants' rounded costs."""
 
     cents = rounded_costs(found)
@@ -279,7 +279,7 @@ def _label_notes(facts: Facts, periods: Sequence[str], by: str) -> list[str]:
 
 
 def _notes(
-    facts: Facts, window: Interval, found: Sequence[Usage], tenant: str, provider: bool
+    facts: Facts, window: Interval, found: Sequence[UsageGroup], tenant: str, provider: bool
 ) -> list[str]:
     """Notes: why there are no rows, until when usage is counted, and what is not included."""
     notes = []

@@ -21,7 +21,7 @@ from clients.redaction import secret_of
 from domain.errors import TemporarilyUnavailable
 from orchestration.dagster_code.model_assets import POOL
 from orchestration.dagster_code.resources import HOME_VARIABLE
-from orchestration.dagster_code.run_tags import STARTED_IN, MarkingLauncher
+from orchestration.dagster_code.run_tags import STARTED_IN, HomeTaggingLauncher
 from orchestration.open_home import OpenHome
 from warehouse.store import write_whole
 
@@ -127,8 +127,8 @@ def mark_of(folder: Path) -> str:
 def _launcher(mark: str) -> dict[str, object]:
     return {
         "run_launcher": {
-            "module": MarkingLauncher.__module__,
-            "class": MarkingLauncher.__name__,
+            "module": HomeTaggingLauncher.__module__,
+            "class": HomeTaggingLauncher.__name__,
             "config": {"mark": mark},
         }
     }

@@ -26,7 +26,7 @@ FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class GraphColumn:
     name: str
     data_type: str
     description: str
@@ -40,7 +40,7 @@ class Model:
     layer: str  # seeds, staging, intermediate, marts
     description: str
     group: str
-    columns: tuple[Column, ...]
+    columns: tuple[GraphColumn, ...]
     depends_on: tuple[str, ...]  # names of models
     reads: str  # the dbt source of a staging model: thanos, decisions, …; else empty
     code_version: str
@@ -121,7 +121,7 @@ def _parsed_model(node: Any) -> Model:
         description=node.description.strip(),
         group=getattr(node, "group", None) or "",
         columns=tuple(
-            Column(column.name, column.data_type or "", column.description)
+            GraphColumn(column.name, column.data_type or "", column.description)
             for column in node.columns.values()
         ),
         depends_on=tuple(sorted(parts[-1] for parts in kinds if parts[0] in ("model", "seed"))),
@@ -143,5 +143,5 @@ def _parsed_test(node: Any) -> ModelTest:
 
 
 def _model(entry: dict[str, Any]) -> Model:
-    columns = tuple(Column(**column) for column in entry["columns"])
+    columns = tuple(GraphColumn(**column) for column in entry["columns"])
     return Model(**{**entry, "columns": columns, "depends_on": tuple(entry["depends_on"])})

@@ -27,7 +27,7 @@ A_PERSON = "manual"
 """The requester of a run that was launched in the web UI: Dagster does not record the user."""
 
 
-class MarkingLauncher(dg.DefaultRunLauncher):
+class HomeTaggingLauncher(dg.DefaultRunLauncher):
     """The launcher that `dagster.yaml` names: it adds the mark of a home to each run.
 
     Several homes may share one database. The mark is added before the run starts, so that a run
@@ -43,7 +43,9 @@ class MarkingLauncher(dg.DefaultRunLauncher):
         return {"mark": str}
 
     @classmethod
-    def from_config_value(cls, inst_data: Any, config_value: Mapping[str, Any]) -> MarkingLauncher:
+    def from_config_value(
+        cls, inst_data: Any, config_value: Mapping[str, Any]
+    ) -> HomeTaggingLauncher:
         return cls(config_value["mark"], inst_data)
 
     def launch_run(self, context: Any) -> None:

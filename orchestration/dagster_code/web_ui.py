@@ -31,7 +31,7 @@ from orchestration.dagster_code.ui_links import (
     partition_link,
     partitions_link,
 )
-from orchestration.home_lock import Hold, require_down
+from orchestration.home_lock import HomeLock, require_down
 from orchestration.open_home import OpenHome
 from orchestration.open_hours import is_complete
 from portal.access import TOKEN, new_key, one_time_token, session_cookie
@@ -68,7 +68,7 @@ class WebUiDidNotStart(TemporarilyUnavailable):
         )
 
 
-class PortTaken(WrongUse):
+class WebUiPortTaken(WrongUse):
     """Another process uses the port of the web UI."""
 
     code = "UP-002"
@@ -136,7 +136,7 @@ def run_web_ui(
     port: int,
     environment: Mapping[str, str],
     names: Sequence[str] = BOTH,
-    hold: Hold | None = None,
+    hold: HomeLock | None = None,
 ) -> Iterator[WebUi]:
     """Run webserver and daemon on a home, or one of them, until the block is left.
 
@@ -207,7 +207,7 @@ def require_free(host: str, port: int) -> None:
     with socket.socket() as caller:
         caller.settimeout(1.0)
         if caller.connect_ex((host, port)) == 0:
-            raise PortTaken(host, port)
+            raise WebUiPortTaken(host, port)
 
 
 def stop(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:

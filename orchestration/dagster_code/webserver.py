@@ -25,7 +25,7 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.version import __version__
 
 from orchestration.dagster_code.web_ui import KEY
-from portal.access import Access, Hosts
+from portal.access import AccessLayer, Hosts
 
 GRAPHQL = "/graphql"
 
@@ -59,7 +59,7 @@ def serve(host: str, port: int, folder: Path) -> None:
         instance.optimize_for_webserver(STATEMENT_TIMEOUT_MS, POOL_RECYCLE_SECONDS, POOL_OVERFLOW)
         pages = create_app_from_workspace_process_context(context, lifespan=_lifespan)
         key = (folder / KEY).read_text(encoding="utf-8")
-        guarded: Any = Access(pages, Hosts.of(host), key, posts=[GRAPHQL])
+        guarded: Any = AccessLayer(pages, Hosts.of(host), key, posts=[GRAPHQL])
         uvicorn.run(guarded, host=host, port=port, log_level="warning")
 
 

@@ -25,7 +25,7 @@ from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import serve_apart
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish, publish_model_pages
-from warehouse.publish import Published
+from warehouse.publish import PublishedCopy
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int, str], None]]]
 Say = Callable[[str], None]
@@ -61,7 +61,7 @@ class DemoResult:
 
     opened: OpenHome
     months: tuple[ClosedMonth, ...]
-    published: Published
+    published: PublishedCopy
     model_pages: Path
     clock_url: str  # of the simulated fleet, while it is served
 

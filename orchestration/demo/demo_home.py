@@ -19,7 +19,7 @@ from domain.errors import WrongUse
 from domain.interval import format_instant
 from domain.tenant import BelongsTo, Ownership
 from fake_gpu.clock import epoch
-from fake_gpu.fleet.model import Cluster, Fleet
+from fake_gpu.fleet.model import Fleet, SimulatedCluster
 from orchestration.home_lock import require_down
 from warehouse.home import Home
 
@@ -126,7 +126,7 @@ def tenants(fleet: Fleet) -> list[str]:
     return sorted(name for name in names if rule.belongs_to(name, at) is BelongsTo.TENANT)
 
 
-def _cluster(cluster: Cluster, fleet: Fleet) -> dict[str, str]:
+def _cluster(cluster: SimulatedCluster, fleet: Fleet) -> dict[str, str]:
     jobs = {job.job: job.scrape_interval_seconds for job in cluster.monitoring.jobs}
     scraped = jobs["kube-state-metrics"]
     return {

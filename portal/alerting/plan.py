@@ -37,7 +37,7 @@ class StepToPost:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AlertPlan:
     """The posts and records of one run for one month."""
 
     to_post: list[StepToPost] = field(default_factory=list)
@@ -49,9 +49,9 @@ def plan_steps(
     events: Iterable[StepEvent],
     present: Mapping[StepKey, str],
     now: datetime,
-) -> Plan:
+) -> AlertPlan:
     """`present` has the fingerprints of the steps that an Alertmanager has, with a receiver."""
-    plan = Plan()
+    plan = AlertPlan()
     last = last_events(events)
     for state in states:
         for kind, step, reached_at in state.steps:

@@ -24,7 +24,7 @@ from portal.metrics import PREFIX
 HOUR, DAY = 3600, 86_400
 
 
-class Condition(Enum):
+class AlertCondition(Enum):
     """How a value of a metric raises an alert, as PromQL."""
 
     ABOVE = "{metric} > {threshold}"
@@ -34,13 +34,13 @@ class Condition(Enum):
 
     def holds(self, value: float, threshold: float, now: float) -> bool:
         match self:
-            case Condition.ABOVE:
+            case AlertCondition.ABOVE:
                 return value > threshold
-            case Condition.IS:
+            case AlertCondition.IS:
                 return value == threshold
-            case Condition.OLDER:
+            case AlertCondition.OLDER:
                 return now - value > threshold
-            case Condition.LESS_LEFT:
+            case AlertCondition.LESS_LEFT:
                 return value - now < threshold
 
 
@@ -50,7 +50,7 @@ class ProviderAlert:
 
     name: str
     metric: str
-    condition: Condition
+    condition: AlertCondition
     threshold: int
     severity: str
     summary: str
@@ -69,7 +69,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerHourMissing",
         "oldest_due_hour_timestamp_seconds",
-        Condition.OLDER,
+        AlertCondition.OLDER,
         7 * HOUR,
         "warning",
         "An hour of {cluster} ({source}) has been incomplete for six hours.",
@@ -80,7 +80,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerBackfillEnds",
         "backfill_until_timestamp_seconds",
-        Condition.LESS_LEFT,
+        AlertCondition.LESS_LEFT,
         7 * DAY,
         "critical",
         "The samples of an incomplete hour of {cluster} are deleted within seven days.",
@@ -90,7 +90,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerCollectorSilent",
         "newest_complete_hour_timestamp_seconds",
-        Condition.OLDER,
+        AlertCondition.OLDER,
         3 * HOUR,
         "critical",
         "No complete hour of the journal of {cluster} has arrived for three hours.",
@@ -102,7 +102,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerSamplesSilent",
         "newest_complete_hour_timestamp_seconds",
-        Condition.OLDER,
+        AlertCondition.OLDER,
         3 * HOUR,
         "warning",
         "No complete hour of samples of {cluster} has arrived for three hours.",
@@ -113,7 +113,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerCloseBlocked",
         "findings",
-        Condition.ABOVE,
+        AlertCondition.ABOVE,
         0,
         "warning",
         "Findings {code} block the close of {period}.",
@@ -124,7 +124,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerCheckFailed",
         "findings",
-        Condition.ABOVE,
+        AlertCondition.ABOVE,
         0,
         "critical",
         "A required check of {period} failed ({code}).",
@@ -135,7 +135,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerDeviceOrPriceUnknown",
         "findings",
-        Condition.ABOVE,
+        AlertCondition.ABOVE,
         0,
         "warning",
         "A device or a price of {period} is unknown ({code}).",
@@ -147,7 +147,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerMonthNotClosed",
         "month_open_since_timestamp_seconds",
-        Condition.OLDER,
+        AlertCondition.OLDER,
         10 * DAY,
         "critical",
         "{period} has been over for ten days and is not closed.",
@@ -157,7 +157,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerDeviceAnomalies",
         "device_anomalies",
-        Condition.ABOVE,
+        AlertCondition.ABOVE,
         0,
         "info",
         "Readings of devices of {cluster} are not as expected ({rule}).",
@@ -168,7 +168,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerSnapshotsOld",
         "snapshot_timestamp_seconds",
-        Condition.OLDER,
+        AlertCondition.OLDER,
         6 * HOUR,
         "warning",
         "The snapshots of the portal are older than six hours.",
@@ -178,7 +178,7 @@ PROVIDER_ALERTS = (
     ProviderAlert(
         "GpuLedgerSnapshotsUnreadable",
         "snapshot_readable",
-        Condition.IS,
+        AlertCondition.IS,
         0,
         "critical",
         "The portal cannot read its snapshots.",

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from billing.backup import back_up, restore, verify_backup
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.close import close_period
 from billing.documents_folder import render_documents
 from billing.events import EventKind, Head
@@ -172,7 +172,7 @@ def voided_twice(world: World) -> None:
 
 def unknown_number(world: World) -> None:
     record = record_of(world)
-    Books(record, record.ledger()).document("INV-000009")
+    LedgerDocuments(record, record.ledger()).document("INV-000009")
 
 
 def unfinished_backup(world: World) -> None:

@@ -33,7 +33,7 @@ from warehouse.project import dbt_project_dir
 from warehouse.publish import publish
 from warehouse.reports import opened_facts as source
 from warehouse.reports.opened_facts import open_facts
-from warehouse.switched import Switched, note, require_intact
+from warehouse.switched import SwitchedPeriod, note, require_intact
 
 if TYPE_CHECKING:
     import duckdb
@@ -98,7 +98,7 @@ def closed(folder: Path) -> None:
 def lost(folder: Path) -> None:
     home = Home.create(folder / "home")
     home.build.mkdir()
-    note(home, "2026-10", Switched("ab" * 32, {"fct_charges": 4, "dim_hours": 744}))
+    note(home, "2026-10", SwitchedPeriod("ab" * 32, {"fct_charges": 4, "dim_hours": 744}))
     require_intact(home, "2026-10")
 
 
@@ -199,7 +199,9 @@ def test_a_reader_is_referred_to_the_copy_only_if_it_exists(
             )
         now = datetime(2026, 11, 1, tzinfo=UTC)
         publish(home, About(now, now, "0.1.0", "", "", 0))
-    note(home, "2026-10", Switched("ab" * 32, {}))  # calculated again since: the copy is outdated
+    note(
+        home, "2026-10", SwitchedPeriod("ab" * 32, {})
+    )  # calculated again since: the copy is outdated
     monkeypatch.setattr(source, "connect", impatient)
     with pytest.raises(WarehouseInUse) as busy, open_facts(home):
         raise AssertionError("read while it was written")

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.close import commit_close, plan_from
 from billing.corrections import billed_so_far, left_of
 from billing.documents_folder import document_bundle, period_bundle
@@ -86,9 +86,9 @@ class Ledger:
         self.clock = StoppedClock(START)
 
     @property
-    def books(self) -> Books:
+    def books(self) -> LedgerDocuments:
         record = Record(self.store)
-        return Books(record, record.ledger())
+        return LedgerDocuments(record, record.ledger())
 
     def close(
         self, period: BillingPeriod, seconds: Seconds, check_result: CheckResult | None = None
@@ -331,7 +331,7 @@ def run_story(kill_at: int = -1) -> tuple[MemoryStore, bool]:
 def issued_in(store: MemoryStore) -> list[tuple[str, str, str]]:
     """(number, tenant, total) of every document, in order."""
     record = Record(store)
-    books = Books(record, record.ledger())
+    books = LedgerDocuments(record, record.ledger())
     found = []
     for issued in books.ledger.documents():
         document = books.document(issued.number)

@@ -14,7 +14,7 @@ from fake_gpu.fleet.export import plain_rows
 from fake_gpu.fleet.fault_specs import as_faults
 from fake_gpu.fleet.hardware import place, products, profiles
 from fake_gpu.fleet.model import Fleet
-from fake_gpu.scenario.seeds import Stream, stream
+from fake_gpu.scenario.seeds import RandomStream, stream
 from fake_gpu.truth.ledger import ledger
 from tests.fleets import check_invariants, loaded
 
@@ -165,7 +165,7 @@ def test_placed_instances_never_overlap_and_unplaceable_layouts_are_none(
 
 @given(st.integers(), st.text(), st.integers(1, 10**6))
 def test_draws_stay_in_their_range(seed: int, name: str, limit: int) -> None:
-    def draws(source: Stream) -> list[Any]:
+    def draws(source: RandomStream) -> list[Any]:
         return [source.below(limit), source.between(-5, limit), source.uuid(), source.letters(5)]
 
     one, again = draws(stream(seed, name)), draws(stream(seed, name))

@@ -8,7 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from domain.gpu import parse_catalogue
-from domain.mig import MigProfile, Placed, layouts, parse_profile, parse_resource_profile, place
+from domain.mig import (
+    MigProfile,
+    PlacedLayout,
+    layouts,
+    parse_profile,
+    parse_resource_profile,
+    place,
+)
 from domain.mig.packing import pack
 from domain.mig.parted import fit_entry, parse_parted_file, sold_share
 from domain.mig.placing import gpu_instances
@@ -41,7 +48,7 @@ def test_a_set_that_fits_holds_at_most_the_whole_card(
 ) -> None:
     name, counts = case
     geometry = GEOMETRIES[name]
-    if not isinstance(place(geometry, counts), Placed):
+    if not isinstance(place(geometry, counts), PlacedLayout):
         return
     sold = sold_share(geometry, counts)
     for part in (sold.compute, sold.memory):

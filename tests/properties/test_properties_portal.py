@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from portal import api
 from portal.sessions import COOKIE
 from portal.site import PAGES, make_site
-from portal.visits import Limits
+from portal.visits import RequestLimits
 from tests.asgi import Client, RawRequest, RawResponse, respond
 from tests.marts_in_memory import START
 from tests.portal_by_hand import (
@@ -128,7 +128,7 @@ def unlimited(portal: Portal, like: Portal | None = None) -> Portal:
     like = like or portal
     changed = dataclasses.replace(
         portal.settings,
-        limits=Limits(count().__next__),
+        limits=RequestLimits(count().__next__),
         authority=like.settings.authority,
         sessions=like.settings.sessions,
     )

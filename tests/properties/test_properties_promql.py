@@ -19,12 +19,12 @@ from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.over_time import each_over_time
 from fake_gpu.prometheus.series import (
     AnyPiece,
+    BlockSamples,
     LabelSet,
-    Piece,
-    RawSeries,
     SweptPiece,
     TimeBlock,
     VaryingPiece,
+    WindowSeries,
 )
 
 SAMPLES = st.dictionaries(
@@ -38,10 +38,10 @@ DIALECTS = st.sampled_from([Dialect(left_open=False), Dialect(left_open=True)])
 class One:
     """A source of one series."""
 
-    def __init__(self, series: RawSeries) -> None:
+    def __init__(self, series: WindowSeries) -> None:
         self.series = series
 
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         cut = self.series.clipped(start_ms, end_ms)
         return [cut] if cut.pieces else []
 
@@ -65,7 +65,7 @@ def _inside(samples: dict[int, float], end: int, length: int, dialect: Dialect) 
 def test_functions_equal_their_definitions(
     samples: dict[int, float], at: int, length: int, offset: int, dialect: Dialect
 ) -> None:
-    source = One(RawSeries.of({"__name__": "m"}, samples))
+    source = One(WindowSeries.of({"__name__": "m"}, samples))
     inside = _inside(samples, at - offset, length, dialect)
     for function, plain in {"max": max, "min": min, "count": len}.items():
         sign = "-" if offset < 0 else ""
@@ -94,7 +94,7 @@ def test_an_instant_is_the_newest_sample_within_the_look_back(
 ) -> None:
     steps = sorted(steps)
     points = evaluate_steps(
-        One(RawSeries.of({"__name__": "m"}, samples)), parse_query("m"), steps, dialect
+        One(WindowSeries.of({"__name__": "m"}, samples)), parse_query("m"), steps, dialect
     )
     found = {at: value for p in points for at, value in zip(p.times_ms, p.values, strict=True)}
     expected = {}
@@ -117,11 +117,11 @@ def test_constant_values_evaluate_like_single_samples(
     block = TimeBlock(times)
     pieces, at = [], 0
     for count, value in runs:
-        pieces.append(Piece(block, at, at + count, value))
+        pieces.append(BlockSamples(block, at, at + count, value))
         at += count
     values = [value for count, value in runs for _ in range(count)]
-    single = RawSeries.of({"__name__": "m"}, dict(zip(times, values, strict=True)))
-    joined = RawSeries(single.label_set, tuple(pieces))
+    single = WindowSeries.of({"__name__": "m"}, dict(zip(times, values, strict=True)))
+    joined = WindowSeries(single.label_set, tuple(pieces))
     query = parse_query("avg_over_time(m[1h])")
     answers = [
         [p.values for p in evaluate_steps(One(series), query, [400_000], dialect)]
@@ -191,7 +191,7 @@ def test_united_replicas_show_only_samples_that_a_replica_has_in_order(
 ) -> None:
     left = {at * 30_000: 1.0 for at in one}
     right = {at * 30_000 + shift: 2.0 for at in other}
-    found = [RawSeries.of({"r": "a"}, left), RawSeries.of({"r": "b"}, right)]
+    found = [WindowSeries.of({"r": "a"}, left), WindowSeries.of({"r": "b"}, right)]
     united = deduplicated(found, ["r"])[0]
     samples = list(zip(united.timestamps_ms, united.numbers, strict=True))
     assert samples == sorted(set(samples))
@@ -207,7 +207,7 @@ NUMBERS = st.one_of(
 
 
 @st.composite
-def series_of_all_kinds(draw: st.DrawFn) -> RawSeries:
+def series_of_all_kinds(draw: st.DrawFn) -> WindowSeries:
     """Levels, arrays and lists over a few shared times, with gaps."""
     block = BLOCKS[draw(st.integers(0, len(BLOCKS) - 1))]
     edges = sorted(draw(st.sets(st.integers(0, len(block.times)), min_size=2, max_size=6)))
@@ -216,12 +216,12 @@ def series_of_all_kinds(draw: st.DrawFn) -> RawSeries:
         numbers = draw(st.lists(NUMBERS, min_size=high - low, max_size=high - low))
         kind = draw(st.sampled_from(["level", "array", "list", "hole"]))
         if kind == "level":
-            pieces.append(Piece(block, low, high, numbers[0]))
+            pieces.append(BlockSamples(block, low, high, numbers[0]))
         elif kind == "array":
             pieces.append(SweptPiece(block, low, high, np.array(numbers)))
         elif kind == "list":
             pieces.append(VaryingPiece(block, low, high, numbers))
-    return RawSeries(LabelSet((("__name__", "m"),)), tuple(pieces))
+    return WindowSeries(LabelSet((("__name__", "m"),)), tuple(pieces))
 
 
 BLOCKS = [
@@ -237,7 +237,7 @@ BLOCKS = [
     st.booleans(),
 )
 def test_many_series_evaluate_like_each_series_alone(
-    found: list[RawSeries], spans: list[tuple[int, int]], function: Function, direct: bool
+    found: list[WindowSeries], spans: list[tuple[int, int]], function: Function, direct: bool
 ) -> None:
     ranges = [(low, low + length) for low, length in spans]
     at_once = many_over_time(function, found, ranges, direct)

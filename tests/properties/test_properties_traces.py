@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.scenario.load import Loaded
+from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace
 from tests.fleets import T0, check_invariants
@@ -69,7 +69,7 @@ PODS_THAT_COMPETE = [
 def test_a_possible_trace_is_simulated_as_written(rows: list[dict[str, str]]) -> None:
     lines = [",".join(row[name] for name in COLUMNS) for row in rows]
     read = parse_trace("\n".join([",".join(COLUMNS), *lines]) + "\n", "t.csv")
-    [cluster] = build_fleet(Loaded(scenario_of_trace(read, "t"), "t.csv")).clusters
+    [cluster] = build_fleet(LoadedScenario(scenario_of_trace(read, "t"), "t.csv")).clusters
     check_invariants(cluster)
     wanted: dict[str, dict[str, int]] = defaultdict(dict)
     for row in rows:

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from billing.backup import back_up, restore
-from billing.landed_evidence import EvidenceGone
+from billing.landed_evidence import EvidenceMissing
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import HOUR
@@ -227,7 +227,7 @@ def test_lost_evidence_is_named_and_no_facts_are_switched_in(
     opened = copied(demo, tmp_path)
     lose(opened, "warehouse.duckdb")
     sorted((opened.home.landing / "objects").rglob("*.zst"))[0].unlink()
-    with pytest.raises(EvidenceGone):
+    with pytest.raises(EvidenceMissing):
         steps.refresh(opened, PERIOD)
     assert not opened.home.warehouse_path.exists()
 

@@ -25,7 +25,7 @@ from domain.findings import Finding
 from fake_gpu.fleet.export import plain_rows
 from fake_gpu.fleet.model import Fault
 from fake_gpu.truth.ledger import ledger
-from quality.causes import Cause
+from quality.causes import GapCause
 from tests import simulation_page
 from tests.scenarios import against_truth as truth
 from tests.scenarios.doubts import GRAINS, Doubt, wrong_by_grain
@@ -75,7 +75,7 @@ DANGEROUS = frozenset({"A01", "A02", "A04", "A05", "A06", "A08", "A10", "B02", "
 """Faults that make a bill wrong without an error, if a source can show them. B15, devices by claim
 and of another vendor, is a workload of the clusters without faults.
 """
-TOLD_ELSEWHERE = frozenset({Cause.NEVER_ASKED, Cause.LABEL_INVALID})
+TOLD_ELSEWHERE = frozenset({GapCause.NEVER_ASKED, GapCause.LABEL_INVALID})
 """Every hour of these months is queried, and no exporter writes an invalid label."""
 
 
@@ -384,7 +384,7 @@ def test_every_class_of_gap_has_its_finding(seen: Seen) -> None:
     if not seen.has_every_fault:
         pytest.skip("a month of a few clusters has not every fault")
     told = " ".join(f"{f.name} {f.seen}" for f in seen.news)
-    assert [cause for cause in Cause if cause not in TOLD_ELSEWHERE and cause not in told] == []
+    assert [cause for cause in GapCause if cause not in TOLD_ELSEWHERE and cause not in told] == []
     assert "attribution_lost" in told
     assert "metric_never_seen" in told
 

@@ -15,8 +15,8 @@ from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import Finding
 from fake_gpu.faults.ledger import FaultLedger
-from fake_gpu.fleet.model import Cluster, Fault, Fleet
-from quality.causes import Cause
+from fake_gpu.fleet.model import Fault, Fleet, SimulatedCluster
+from quality.causes import GapCause
 from quality.run import check_period
 from tests.decisions_by_hand import decided
 from tests.lived_fleets import clusters_csv, live
@@ -49,12 +49,12 @@ class Checked:
         return [
             (f.code, cause)
             for f in sorted(found, key=lambda f: f.where)
-            for cause in Cause
+            for cause in GapCause
             if f"thanos: {cause}" in f.seen
         ]
 
 
-def two_hours(cluster: Cluster) -> Fleet:
+def two_hours(cluster: SimulatedCluster) -> Fleet:
     faults = tuple(
         Fault(f"{kind}#1", kind, cluster.cluster_id, MIDNIGHT + since, MIDNIGHT + until, 7, more)
         for kind, since, until, more in FAULTS
@@ -90,8 +90,8 @@ def test_unreadable_samples_covered_by_the_journal_change_no_second(
     checked: Checked,
 ) -> None:
     assert checked.gaps(CLUSTER_ID) == [
-        ("GAP-002", Cause.LABEL_RENAMED),
-        ("GAP-002", Cause.VALUE_REFUSED),
+        ("GAP-002", GapCause.LABEL_RENAMED),
+        ("GAP-002", GapCause.VALUE_REFUSED),
     ]
     counted = truth.counted_allocations(checked.home)
     own = {key: value for key, value in counted.items() if key[0] == CLUSTER_ID}
@@ -100,8 +100,8 @@ def test_unreadable_samples_covered_by_the_journal_change_no_second(
 
 def test_unreadable_samples_without_a_journal_block_their_seconds(checked: Checked) -> None:
     assert checked.gaps(WITHOUT_JOURNAL) == [
-        ("GAP-001", Cause.LABEL_RENAMED),
-        ("GAP-001", Cause.VALUE_REFUSED),
+        ("GAP-001", GapCause.LABEL_RENAMED),
+        ("GAP-001", GapCause.VALUE_REFUSED),
     ]
     blocking = [f for f in checked.findings if f.code == "GAP-001"]
     assert all(f.blocks for f in blocking)
@@ -111,6 +111,6 @@ def test_unreadable_samples_without_a_journal_block_their_seconds(checked: Check
 
 
 def test_the_finding_names_the_label_of_the_samples(checked: Checked) -> None:
-    [told] = [f.seen for f in checked.findings if Cause.LABEL_RENAMED in f.seen and not f.blocks]
+    [told] = [f.seen for f in checked.findings if GapCause.LABEL_RENAMED in f.seen and not f.blocks]
     assert f"{REQUESTS} without the label uid, with cluster, clusterID, container" in told
     assert ", pod_uid, resource" in told

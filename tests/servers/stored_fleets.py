@@ -15,10 +15,10 @@ from pathlib import Path
 from domain.clock import StoppedClock
 from domain.identity import sha256
 from fake_gpu.exporters.exposition import labels_text
-from fake_gpu.fleet.model import Cluster, Fault, Fleet, ScrapeJob
+from fake_gpu.fleet.model import Fault, Fleet, ScrapeJob, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.series import WindowSeries
 from fake_gpu.prometheus.source import FleetSeries
 from ingestion.metric_catalogue import ALLOCATION_ENTRIES
 from tests.servers import thanos
@@ -40,7 +40,7 @@ FORGETS_AFTER = "5s"
 # --- the fleet ----------------------------------------------------------------------------------
 
 
-def crowded(replicas: int) -> Cluster:
+def crowded(replicas: int) -> SimulatedCluster:
     """Sixty pods of two tenants, which exist before the first hour and after the last."""
     jobs = (ScrapeJob("kube-state-metrics", INTERVAL_SECONDS, honor_labels=True),)
     watched = monitoring(replicas=replicas, staleness=False, jobs=jobs)
@@ -83,7 +83,7 @@ def samples_of(fleet: Fleet, ends_at: datetime = ENDS_AT) -> FleetSeries:
 
 def series_of(
     fleet: Fleet, begins_at: datetime = START - timedelta(hours=1), ends_at: datetime = ENDS_AT
-) -> list[RawSeries]:
+) -> list[WindowSeries]:
     """All samples of the catalogue's allocation metrics, of all replicas."""
     matchers = (Matcher("__name__", "=~", NAMES),)
     begins_ms, ends_ms = (round(at.timestamp() * 1000) for at in (begins_at, ends_at))
@@ -92,7 +92,7 @@ def series_of(
 
 # --- real stores ---------------------------------------------------------------------------------
 
-Share = Callable[[RawSeries], bool]
+Share = Callable[[WindowSeries], bool]
 
 
 def by_series(which: int) -> Share:
@@ -123,7 +123,7 @@ class Store:
 
 
 @contextmanager
-def store(series: Sequence[RawSeries], number: int, folder: Path) -> Iterator[Store]:
+def store(series: Sequence[WindowSeries], number: int, folder: Path) -> Iterator[Store]:
     """These series as blocks of a real Prometheus, behind a real sidecar."""
     folder.mkdir(parents=True)
     file = folder / "history.om"
@@ -143,12 +143,12 @@ def store(series: Sequence[RawSeries], number: int, folder: Path) -> Iterator[St
         yield Store(made, relay)
 
 
-def as_open_metrics(series: Sequence[RawSeries]) -> str:
+def as_open_metrics(series: Sequence[WindowSeries]) -> str:
     """The history as a file, without the labels that a sidecar adds."""
     return "".join(map(_lines, series)) + "# EOF\n"
 
 
-def _lines(series: RawSeries) -> str:
+def _lines(series: WindowSeries) -> str:
     shown = [
         (n, v) for n, v in series.key if n not in ("cluster", "clusterID", REPLICA, "__name__")
     ]

@@ -21,18 +21,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from amd_exporter import amd_smi
-from amd_exporter.collection import Collection
-from amd_exporter.devices import Holder
-from amd_exporter.exposition import Page
+from amd_exporter.collection import SnapshotCollector
+from amd_exporter.devices import DeviceHolder
+from amd_exporter.exposition import RegistryCollector
 from amd_exporter.settings import read_settings
-from amd_exporter.sources import Reading
+from amd_exporter.sources import SourceReading
 from domain.clock import StoppedClock, SystemClock
 from domain.interval import HOUR, Interval
 from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.fleet.build import Fleet, build_fleet
-from fake_gpu.fleet.model import Cluster, Node
+from fake_gpu.fleet.model import Node, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.prometheus.node_stretches import NodeStretches, Stretch
+from fake_gpu.prometheus.node_stretches import EntityInterval, NodeIntervals
 from fake_gpu.prometheus.openmetrics import write_openmetrics
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import read_scenario
@@ -79,24 +79,24 @@ class SimulatedTools:
 
     name = "amd-smi"
 
-    def __init__(self, stretches: list[Stretch]) -> None:
+    def __init__(self, stretches: list[EntityInterval]) -> None:
         self.stretches = stretches
         self.now = 0
 
-    def present(self) -> list[Stretch]:
+    def present(self) -> list[EntityInterval]:
         return [s for s in self.stretches if s.from_at <= self.now < s.until_at]
 
-    def read(self) -> Reading:
+    def read(self) -> SourceReading:
         gpus = [_gpu(index, stretch) for index, stretch in enumerate(self.present())]
         outputs = [
             [{"gpu": gpu["gpu"], **gpu[name]} for gpu in gpus]
             for name in ("metric", "list", "static")
         ]
-        return Reading(amd_smi.read(*outputs), "26.0.0")
+        return SourceReading(amd_smi.read(*outputs), "26.0.0")
 
-    def holders(self) -> Mapping[str, Holder]:
+    def holders(self) -> Mapping[str, DeviceHolder]:
         return {
-            _address(stretch): Holder(holder.pod.namespace, holder.pod.name, holder.container)
+            _address(stretch): DeviceHolder(holder.pod.namespace, holder.pod.name, holder.container)
             for stretch in self.present()
             for holder in stretch.step.holders
         }
@@ -105,12 +105,12 @@ class SimulatedTools:
         pass
 
 
-def _address(stretch: Stretch) -> str:
+def _address(stretch: EntityInterval) -> str:
     bus = stretch.entity.card.pci_bus_id.split(":")[1].lower()
     return f"0000:{bus}:00.{stretch.entity.partition_id or 0}"
 
 
-def _gpu(index: int, stretch: Stretch) -> dict[str, Any]:
+def _gpu(index: int, stretch: EntityInterval) -> dict[str, Any]:
     """A logical device in the form of amd-smi of ROCm 6: without values of single partitions."""
     entity = stretch.entity
     partition, pct = entity.partition_id or 0, int(stretch.card_pct)
@@ -133,15 +133,15 @@ def _gpu(index: int, stretch: Stretch) -> dict[str, Any]:
     return gpu
 
 
-def history(cluster: Cluster, node: Node, folder: Path) -> Iterator[str]:
+def history(cluster: SimulatedCluster, node: Node, folder: Path) -> Iterator[str]:
     """Every sample of our exporter on a node, with its time."""
     pods = [pod for pod in cluster.pods if pod.holds and pod.node_name == node.name]
-    day = NodeStretches(NodeUse(node, pods)).day(int(START.timestamp()) // 86400)
+    day = NodeIntervals(NodeUse(node, pods)).day(int(START.timestamp()) // 86400)
     tools = SimulatedTools(day)
     settings = read_settings(["--node-name", node.name, "--sysfs-path", str(folder)], {})
-    collection = Collection(settings, [tools], tools.holders)
+    collection = SnapshotCollector(settings, [tools], tools.holders)
     registry = CollectorRegistry()
-    registry.register(Page(collection, node.name))
+    registry.register(RegistryCollector(collection, node.name))
     begin, end = (int(at.timestamp()) for at in (START - HOUR, WINDOW.ended_at + HOUR))
     for tools.now in range(begin, end, STEP_SECONDS):
         collection.collect()

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from fake_gpu.clock import driven, epoch
-from fake_gpu.fleet.model import Cluster, Fault
+from fake_gpu.fleet.model import Fault, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.collected import identified, listening
@@ -47,7 +47,7 @@ FUTURE = 10**9
 READS = ("namespaces", "nodes", "resourcequotas")
 
 
-def _cluster() -> Cluster:
+def _cluster() -> SimulatedCluster:
     """A dozen pods, some of which start and end."""
     on = node("node-b", cards=10)
     crowd = tuple(

@@ -22,7 +22,7 @@ from domain.interval import parse_instant
 from fake_gpu.exporters.kube_state_metrics.metric_families import exposition, families
 from fake_gpu.exporters.scheduler import exposition as scheduler_exposition
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Cluster
+from fake_gpu.fleet.model import SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
 from ingestion.metric_catalogue import ALLOCATION_ENTRIES
@@ -96,7 +96,7 @@ class Written:
 
 
 @cache
-def _cluster(scenario: str, name: str) -> tuple[Cluster, ObjectHistory]:
+def _cluster(scenario: str, name: str) -> tuple[SimulatedCluster, ObjectHistory]:
     fleet = build_fleet(load_scenario(scenario))
     [cluster] = [c for c in fleet.clusters if c.name == name]
     return cluster, ObjectHistory(cluster, fleet.faults)

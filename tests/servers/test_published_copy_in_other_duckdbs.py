@@ -18,7 +18,7 @@ from warehouse.about import About, AboutPeriod
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.publish import publish
-from warehouse.switched import Switched, note, switched_periods
+from warehouse.switched import SwitchedPeriod, note, switched_periods
 
 pytestmark = pytest.mark.servers
 
@@ -55,7 +55,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         connection.execute("create table marts.dim_hours as select '2026-10' as billing_period")
         # A switch notes these counts; tables without a note are not copied.
         counts = {"dim_hours": 1, "fct_charges": 1}
-        facts = Switched(Switched("", counts).present_sha256(connection, "2026-10"), counts)
+        facts = SwitchedPeriod(
+            SwitchedPeriod("", counts).present_sha256(connection, "2026-10"), counts
+        )
     note(made, "2026-10", facts)
     return made
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 
-from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.series import WindowSeries
 from tests.servers.process import free_port, required, running
 
 RESOLUTION_MS = 300_000
@@ -214,7 +214,7 @@ SERIES_PER_REQUEST = 200
 SLICE_MS = 30 * 60 * 1000
 
 
-def remote_write(url: str, series: Sequence[RawSeries]) -> None:
+def remote_write(url: str, series: Sequence[WindowSeries]) -> None:
     """Send all samples of these series in order of time, in the remote-write protocol."""
     import pyarrow as pa
 
@@ -231,7 +231,7 @@ def remote_write(url: str, series: Sequence[RawSeries]) -> None:
                 assert answer.is_success, f"{answer.status_code}: {answer.text}"
 
 
-def _time_series(series: RawSeries) -> bytes:
+def _time_series(series: WindowSeries) -> bytes:
     labels = b"".join(
         _field(1, _field(1, name.encode()) + _field(2, text.encode())) for name, text in series.key
     )

@@ -18,8 +18,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from amd_exporter.collection import FAILURES_UNTIL_NOT_READY, Collection, Snapshot
-from amd_exporter.exposition import Page
+from amd_exporter.collection import FAILURES_UNTIL_NOT_READY, Snapshot, SnapshotCollector
+from amd_exporter.exposition import RegistryCollector
 from amd_exporter.node import NodeError, driver_devices, node_object
 from amd_exporter.pod_resources import holders
 from amd_exporter.pod_resources_pb2 import (
@@ -30,7 +30,7 @@ from amd_exporter.pod_resources_pb2 import (
     ListPodResourcesResponse,
     PodResources,
 )
-from amd_exporter.settings import Settings, read_settings
+from amd_exporter.settings import ExporterSettings, read_settings
 from amd_exporter.sources import (
     AMD_SMI_METRICS,
     AmdSmiLibrary,
@@ -71,20 +71,20 @@ def rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rocm:
 
 
 @pytest.fixture
-def collection(rocm: Rocm, tmp_path: Path) -> Iterator[Collection]:
+def collection(rocm: Rocm, tmp_path: Path) -> Iterator[SnapshotCollector]:
     collected = collecting(rocm, settings(tmp_path))
     yield collected
     collected.stop()
 
 
-def settings(tmp_path: Path, *arguments: str) -> Settings:
+def settings(tmp_path: Path, *arguments: str) -> ExporterSettings:
     own = ("--sysfs-path", str(tmp_path / "sys"), "--node-name", "node-1")
     return read_settings([*own, *arguments], {})
 
 
 def collecting(
-    rocm: Rocm, chosen: Settings, lookup: Callable[[], dict[str, object]] | None = None
-) -> Collection:
+    rocm: Rocm, chosen: ExporterSettings, lookup: Callable[[], dict[str, object]] | None = None
+) -> SnapshotCollector:
     """A collection whose tools have a limit of one second instead of ten."""
     tried = [
         AmdSmiLibrary(rocm.folder / "share" / "amd_smi", Runner(seconds_limit=5)),
@@ -92,13 +92,13 @@ def collecting(
         RocmSmiTool(rocm.folder, Runner(seconds_limit=0.5)),
     ]
     wanted = [source for source in tried if chosen.source in ("auto", source.name)]
-    return Collection(chosen, wanted, lookup)  # type: ignore[arg-type]
+    return SnapshotCollector(chosen, wanted, lookup)  # type: ignore[arg-type]
 
 
-def page(collection: Collection) -> SERIES:
+def page(collection: SnapshotCollector) -> SERIES:
     """Every series of the page, parsed by Prometheus' own parser."""
     registry = CollectorRegistry()
-    registry.register(Page(collection, "node-1"))
+    registry.register(RegistryCollector(collection, "node-1"))
     text = generate_latest(registry).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -107,7 +107,7 @@ def page(collection: Collection) -> SERIES:
     }
 
 
-def values(collection: Collection, name: str, label: str) -> dict[str, float]:
+def values(collection: SnapshotCollector, name: str, label: str) -> dict[str, float]:
     """The values of one metric by one of its labels."""
     return {
         dict(labels)[label]: value
@@ -138,7 +138,7 @@ def test_every_source_gives_the_same_device(rocm: Rocm, tmp_path: Path) -> None:
     assert shown["rocm-smi"].readings["power_watts"] == 300
 
 
-def test_the_first_source_that_works_is_taken(rocm: Rocm, collection: Collection) -> None:
+def test_the_first_source_that_works_is_taken(rocm: Rocm, collection: SnapshotCollector) -> None:
     rocm.rocm_smi(ROCM_SMI, version="6.0.2")
     snapshot = collection.collect()
     assert snapshot.source == "rocm-smi"
@@ -149,7 +149,7 @@ def test_the_first_source_that_works_is_taken(rocm: Rocm, collection: Collection
 
 
 def test_without_a_source_the_exporter_runs_and_reports_the_reason(
-    rocm: Rocm, collection: Collection
+    rocm: Rocm, collection: SnapshotCollector
 ) -> None:
     rocm.failing("amd-smi", "crash")
     rocm.library([], how="init")
@@ -209,7 +209,7 @@ def _is_dead(process: int) -> bool:
 
 
 def test_output_above_the_limit_is_cut(
-    rocm: Rocm, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    rocm: Rocm, collection: SnapshotCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amd_exporter.sources.OUTPUT_BYTES_LIMIT", 100_000)
     rocm.failing("rocm-smi", "flood")
@@ -224,7 +224,7 @@ def test_a_crashing_library_does_not_stop_the_exporter(
     rocm: Rocm, tmp_path: Path, how: str, reason: str
 ) -> None:
     source = AmdSmiLibrary(rocm.folder / "share" / "amd_smi", Runner(seconds_limit=5))
-    collection = Collection(settings(tmp_path), [source])
+    collection = SnapshotCollector(settings(tmp_path), [source])
     rocm.library([library_gpu(0, bdf=CARD)])
     assert collection.collect().devices
     rocm.library([], how=how)
@@ -250,7 +250,7 @@ def test_the_library_stays_loaded_between_collections(rocm: Rocm, tmp_path: Path
     assert first.poll() is not None
 
 
-def test_a_card_that_is_gone_has_no_series(rocm: Rocm, collection: Collection) -> None:
+def test_a_card_that_is_gone_has_no_series(rocm: Rocm, collection: SnapshotCollector) -> None:
     rocm.amd_smi([amd_smi_gpu(0, bdf=CARD), amd_smi_gpu(1, bdf="0000:c2:00.0", serial="0x2")])
     collection.collect()
     assert set(values(collection, "amd_gpu_power_watts", "pci_bus")) == {CARD, "0000:c2:00.0"}
@@ -260,7 +260,7 @@ def test_a_card_that_is_gone_has_no_series(rocm: Rocm, collection: Collection) -
 
 
 def test_amd_smi_starts_once_per_collection_and_again_when_it_changed(
-    rocm: Rocm, collection: Collection
+    rocm: Rocm, collection: SnapshotCollector
 ) -> None:
     rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)], version="25.3.0")
     assert collection.collect().version == "25.3.0"
@@ -272,7 +272,9 @@ def test_amd_smi_starts_once_per_collection_and_again_when_it_changed(
     assert values(collection, "amd_gpu_exporter_source_info", "tested") == {"false": 1}
 
 
-def test_options_that_a_tool_refuses_are_left_out(rocm: Rocm, collection: Collection) -> None:
+def test_options_that_a_tool_refuses_are_left_out(
+    rocm: Rocm, collection: SnapshotCollector
+) -> None:
     rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)], refused="--energy", before="some text\n")
     assert collection.collect().devices
     assert rocm.calls() == ["metric", "metric", "version", "list", "static"]
@@ -281,7 +283,7 @@ def test_options_that_a_tool_refuses_are_left_out(rocm: Rocm, collection: Collec
 
 
 def test_a_tool_that_crashed_is_later_called_with_the_same_options(
-    rocm: Rocm, collection: Collection
+    rocm: Rocm, collection: SnapshotCollector
 ) -> None:
     """A crash is not a refusal of an option, so it must not select the call without options."""
     rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)])
@@ -298,7 +300,7 @@ def test_a_program_that_cannot_be_killed_is_not_started_twice(rocm: Rocm, tmp_pa
     rocm.rocm_smi(ROCM_SMI)
     runner = Runner(seconds_limit=5)
     source = RocmSmiTool(rocm.folder, runner)
-    collection = Collection(settings(tmp_path), [source])
+    collection = SnapshotCollector(settings(tmp_path), [source])
     with subprocess.Popen(["sleep", "600"]) as held:
         runner._running = held  # like a process that the driver blocks
         assert collection.collect().problems == {"rocm-smi": "stuck"}
@@ -307,7 +309,7 @@ def test_a_program_that_cannot_be_killed_is_not_started_twice(rocm: Rocm, tmp_pa
 
 
 def test_three_failures_end_readiness_and_try_every_source(
-    rocm: Rocm, collection: Collection
+    rocm: Rocm, collection: SnapshotCollector
 ) -> None:
     rocm.amd_smi([amd_smi_gpu(0, bdf=CARD)])
     assert collection.collect().source == "amd-smi"
@@ -323,7 +325,7 @@ def test_three_failures_end_readiness_and_try_every_source(
 
 
 def test_devices_that_the_driver_has_are_expected(
-    rocm: Rocm, collection: Collection, tmp_path: Path
+    rocm: Rocm, collection: SnapshotCollector, tmp_path: Path
 ) -> None:
     """AMD's own exporter shows one of two partitions; here the difference is a metric."""
     sysfs(tmp_path / "sys", {"0000:05:00.0": 128, "0000:05:00.1": 129})

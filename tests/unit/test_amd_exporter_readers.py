@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amd_exporter import amd_smi, rocm_smi
-from amd_exporter.devices import LIMITS, Device, complete, number, pci_address, unique_id
+from amd_exporter.devices import LIMITS, LogicalDevice, complete, number, pci_address, unique_id
 from tests.fake_rocm import amd_smi_gpu, partitioned_card
 from tests.shared_data import shared_text
 
@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 PERCENT_TOLERANCE = 1e-9
 
 
-def captured(name: str) -> tuple[Device, ...]:
+def captured(name: str) -> tuple[LogicalDevice, ...]:
     devices, dropped = complete(rocm_smi.read(json.loads(shared_text(f"amd/{name}.json"))))
     assert not dropped
     return devices
@@ -88,7 +88,7 @@ def test_memory_use_of_old_rocm_is_activity_and_not_allocation() -> None:
     assert device.readings["memory_used_percent"] == pytest.approx(12.61, abs=0.01)
 
 
-def from_amd_smi(*gpus: dict[str, Any], wrapped: bool = True) -> tuple[Device, ...]:
+def from_amd_smi(*gpus: dict[str, Any], wrapped: bool = True) -> tuple[LogicalDevice, ...]:
     documents = [[{"gpu": gpu["gpu"], **gpu[name]} for gpu in gpus] for name in NAMES]
     shaped = [{"gpu_data": rows} if wrapped else rows for rows in documents]
     return complete(amd_smi.read(*shaped))[0]
@@ -195,7 +195,7 @@ def test_a_virtual_function_of_a_whole_card_keeps_its_activity() -> None:
     ],
 )
 def test_an_impossible_value_is_dropped_and_counted(quantity: str, value: float) -> None:
-    device = Device("0", "", "0000:01:00.0", "", readings={quantity: value, "healthy": 1})
+    device = LogicalDevice("0", "", "0000:01:00.0", "", readings={quantity: value, "healthy": 1})
     [shown], dropped = complete([device])
     assert quantity not in shown.readings
     assert shown.readings["healthy"] == 1
@@ -204,7 +204,7 @@ def test_an_impossible_value_is_dropped_and_counted(quantity: str, value: float)
 
 def test_memory_use_above_the_memory_size_is_dropped() -> None:
     readings = {"memory_used_bytes": 3.0, "memory_total_bytes": 2.0}
-    [shown], dropped = complete([Device("0", "", "", "", readings=readings)])
+    [shown], dropped = complete([LogicalDevice("0", "", "", "", readings=readings)])
     assert shown.readings == {"memory_total_bytes": 2.0}
     assert dropped == {"memory_used_bytes": 1}
 

@@ -19,10 +19,10 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from amd_exporter.collection import Collection
-from amd_exporter.exposition import Page
+from amd_exporter.collection import SnapshotCollector
+from amd_exporter.exposition import RegistryCollector
 from amd_exporter.server import CONNECTIONS_LIMIT, MetricsServer
-from amd_exporter.settings import Settings, read_settings
+from amd_exporter.settings import ExporterSettings, read_settings
 from amd_exporter.sources import RocmSmiTool, Runner
 from tests.certificates import Authority
 from tests.fake_rocm import Rocm, amd_smi_gpu, partitioned_card
@@ -41,19 +41,19 @@ def rocm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rocm:
     return installed
 
 
-def settings(rocm: Rocm, *arguments: str) -> Settings:
+def settings(rocm: Rocm, *arguments: str) -> ExporterSettings:
     own = ("--rocm-path", str(rocm.folder), "--sysfs-path", str(rocm.folder), "--node-name", "n1")
     chosen = read_settings([*own, "--listen-address", "127.0.0.1", *arguments], {})
     return replace(chosen, port=0)
 
 
 @contextmanager
-def serving(chosen: Settings, collection: Collection | None = None) -> Iterator[str]:
+def serving(chosen: ExporterSettings, collection: SnapshotCollector | None = None) -> Iterator[str]:
     """A server whose collection has run once; its URL."""
-    collection = collection or Collection(chosen)
+    collection = collection or SnapshotCollector(chosen)
     collection.collect()
     registry = CollectorRegistry()
-    registry.register(Page(collection, chosen.node_name))
+    registry.register(RegistryCollector(collection, chosen.node_name))
     server = MetricsServer(chosen, registry, collection)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -113,7 +113,7 @@ def test_a_hanging_tool_does_not_block_the_page(rocm: Rocm) -> None:
     chosen = settings(rocm)
     source = RocmSmiTool(rocm.folder, Runner(seconds_limit=SECONDS))
     rocm.rocm_smi('{"card0": {"GPU use (%)": "7"}}')
-    collection = Collection(chosen, [source])
+    collection = SnapshotCollector(chosen, [source])
     with serving(chosen, collection) as url:
         rocm.failing("rocm-smi", "hang")
         collection.start()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.compare import RULES, PodLife, Sampled, compare, compare_period
+from billing.compare import RULES, PricedPodUse, SampledUse, compare, compare_period
 from domain.interval import Interval
 from tests.marts_by_hand import SIGNED, Pod, World, at
 
@@ -19,11 +19,11 @@ HOUR = timedelta(hours=1)
 ALWAYS = Interval(datetime(2020, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC))
 
 
-def run(first: str, last: str) -> Sampled:
-    return Sampled(at(first), at(last))
+def run(first: str, last: str) -> SampledUse:
+    return SampledUse(at(first), at(last))
 
 
-def life(*sampled: Sampled, **changes: object) -> PodLife:
+def life(*sampled: SampledUse, **changes: object) -> PricedPodUse:
     values: dict[str, object] = {
         "tenant": "a",
         "cluster_id": "c1",
@@ -38,10 +38,10 @@ def life(*sampled: Sampled, **changes: object) -> PodLife:
         "sampled": sampled,
         **changes,
     }
-    return PodLife(**values)  # type: ignore[arg-type]
+    return PricedPodUse(**values)  # type: ignore[arg-type]
 
 
-def billed_by(rule: str, *lives: PodLife) -> int:
+def billed_by(rule: str, *lives: PricedPodUse) -> int:
     [found] = [one for one in compare(lives, {}) if one.rule == rule]
     return found.rule_nanos
 
@@ -61,7 +61,7 @@ def test_moc_rounds_48_hours_up_to_its_published_cost() -> None:
 def test_moc_subtracts_outages_as_in_its_published_example() -> None:
     """48 hours from 2024-04-10T11:00Z with two outages: `37, OpenShift GPUA100SXM4, …, 76.89`."""
     start = datetime(2024, 4, 10, 11, tzinfo=UTC)
-    sampled = Sampled(start, start + 48 * HOUR - 15 * MINUTE)
+    sampled = SampledUse(start, start + 48 * HOUR - 15 * MINUTE)
     outages = (
         Interval(start - 24 * HOUR, start + 4 * HOUR),
         Interval(start + 11 * HOUR, start + 18 * HOUR),
@@ -92,7 +92,7 @@ def test_opencost_bills_its_published_starts_and_ends(
 ) -> None:
     """The samples of TestCalculateStartAndEnd, and the minutes that it expects."""
     start = at("09 10:00")
-    runs = [Sampled(start + m * MINUTE, start + m * MINUTE) for m in minutes]
+    runs = [SampledUse(start + m * MINUTE, start + m * MINUTE) for m in minutes]
     assert billed_by("opencost", life(*runs, rate_nanos_per_hour=60 * EUR)) == billed * EUR
 
 
@@ -106,7 +106,7 @@ def test_koku_bills_its_published_example(
     """An A100 at 3 dollars an hour; the page rounds 12/7, the last amount, to 1.72."""
     start = at("09 10:00")
     pod = life(
-        Sampled(start, start + hours * HOUR),
+        SampledUse(start, start + hours * HOUR),
         is_slice=True,
         compute_share=Fraction(slices, 7),
         rate_nanos_per_hour=3 * EUR,

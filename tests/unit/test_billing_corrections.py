@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from billing.books import Books, NoSuchDocument
+from billing.books import LedgerDocuments, NoSuchDocument
 from billing.close import close_period
 from billing.corrections import billed_so_far, require_credits_within
 from billing.documents_folder import render_documents
@@ -98,9 +98,9 @@ class Ledger:
         )
 
     @property
-    def books(self) -> Books:
+    def books(self) -> LedgerDocuments:
         record = Record(World(self.path).home.record_store())
-        return Books(record, record.ledger())
+        return LedgerDocuments(record, record.ledger())
 
     def billed(self) -> int:
         """Exact nanos on all documents and waiting corrections, for usage in October."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.close import close_period
 from billing.record import Record
 from billing.rendering.focus import (
@@ -67,7 +67,7 @@ def rows(home: Path, name: str) -> list[dict[str, str]]:
 def test_rows_add_up_to_the_invoice_without_a_tolerance(home: Path) -> None:
     found = rows(home, "tenants/team-a/INV-000001-focus.csv")
     record = Record(World(home).home.record_store())
-    document = Books(record, record.ledger()).document("INV-000001")
+    document = LedgerDocuments(record, record.ledger()).document("INV-000001")
     # 9 × 18001 s × 3.333333333 / 3600 = 150.0083333183... and 5401 s × 3/7 × the same: 2.1432...
     assert document["total_billed_cost"] == "152.15"
     assert sum(Decimal(row["BilledCost"]) for row in found) == Decimal("152.15")
@@ -119,7 +119,7 @@ def test_a_void_is_a_correction_that_refers_to_its_invoice(home: Path) -> None:
         world.home, "INV-000001", "wrong", StoppedClock(datetime(2026, 11, 5, tzinfo=UTC))
     )
     record = Record(world.home.record_store())
-    found = list(cost_and_usage(Books(record, record.ledger()).document("INV-000002")))
+    found = list(cost_and_usage(LedgerDocuments(record, record.ledger()).document("INV-000002")))
     assert sum(Decimal(row["BilledCost"]) for row in found) == Decimal("-152.15")
     assert {row["ChargeClass"] for row in found} == {"Correction"}
     assert {row["x_RefersTo"] for row in found} == {"INV-000001"}

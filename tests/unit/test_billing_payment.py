@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from billing.books import Books
+from billing.books import LedgerDocuments
 from billing.close import close_period
 from billing.record import Record
 from billing.rendering.pdf import view
@@ -69,7 +69,7 @@ def close(world: World, now: datetime = NOW) -> None:
 
 def document(world: World, number: str) -> dict[str, Any]:
     record = Record(world.home.record_store())
-    return Books(record, record.ledger()).document(number)
+    return LedgerDocuments(record, record.ledger()).document(number)
 
 
 def rows(world: World, name: str) -> list[dict[str, str]]:

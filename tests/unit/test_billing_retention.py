@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from billing.close import close_period
-from billing.landed_evidence import EvidenceGone
+from billing.landed_evidence import EvidenceMissing
 from billing.record import Record
 from billing.recount import recount_decisions, recount_period
 from domain.clock import StoppedClock
@@ -64,7 +64,7 @@ def answers(world: World) -> list[Path]:
 def test_close_refuses_a_month_whose_responses_are_deleted(world: World) -> None:
     gone = answers(world)[0]
     gone.unlink()
-    with pytest.raises(EvidenceGone) as refused:
+    with pytest.raises(EvidenceMissing) as refused:
         close(world)
     said = f"1 of the 2 responses of its basis are missing, the first is {gone.stem}"
     assert refused.value.seen == said
@@ -83,7 +83,7 @@ def test_deleted_evidence_of_a_closed_month_gives_no_credit(
             if gone.stem in path.read_text(encoding="utf-8"):
                 path.unlink()
     gone.unlink()
-    with pytest.raises(EvidenceGone):
+    with pytest.raises(EvidenceMissing):
         recount(world, [Pod("team-a", "train", at("09 10:15"), at("09 11:00"))])
     assert Record(world.home.record_store()).head() == before
 

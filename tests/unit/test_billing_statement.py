@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.ccsp import HOUR_COLUMNS, ClusterHour, hours_csv, sealed_runs
+from billing.ccsp import HOUR_COLUMNS, ReportedClusterHour, hours_csv, sealed_runs
 from billing.close import close_period
 from billing.statement import TERMS
 from domain.clock import StoppedClock
@@ -128,7 +128,7 @@ def test_the_fleet_sums_its_clusters_and_names_a_missing_one(world: World) -> No
 
 def test_equal_hours_are_sealed_once() -> None:
     hours = [
-        ClusterHour(
+        ReportedClusterHour(
             "c1", at(f"09 {hour:02}:00"), "measured", 1, 1, count, count, count, "by_devices"
         )
         for hour, count in ((0, 2), (1, 2), (2, 3), (3, 3), (5, 3))

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from idle_pruner.records import Record, Records, Stop, instant_text
+from idle_pruner.records import PruneRecord, Records, WorkloadStop, instant_text
 from orchestration.cli.main import cli
 from orchestration.idle_savings import saved_money, weekly_report
 from tests.idle_workloads import NOW
 from tests.json_output import differences
 
 
-def record(event: str, hours: float, pods: list[str]) -> Record:
+def record(event: str, hours: float, pods: list[str]) -> PruneRecord:
     at = instant_text(NOW + timedelta(hours=hours))
-    return Record(
+    return PruneRecord(
         at=at,
         event=event,
         kind="Deployment",
@@ -35,12 +35,12 @@ def record(event: str, hours: float, pods: list[str]) -> Record:
 
 def test_a_stop_saves_the_hourly_cost_of_its_pods_until_the_restore() -> None:
     """Two pods at 3.60 and 1.80 an hour, for two and a half hours: 13.50."""
-    stop = Stop(record("stopped", 0, ["p", "q"]), record("restored", 2.5, []))
+    stop = WorkloadStop(record("stopped", 0, ["p", "q"]), record("restored", 2.5, []))
     costs = {"p": (Decimal("3.6"), "USD"), "q": (Decimal("1.8"), "USD")}
     later = NOW + timedelta(days=1)
     assert saved_money(stop, costs, later) == (Decimal("13.50"), "USD")
     assert saved_money(stop, {"p": costs["p"]}, later) is None
-    open_stop = Stop(stop.stopped, None)
+    open_stop = WorkloadStop(stop.stopped, None)
     saved = saved_money(open_stop, costs, NOW + timedelta(hours=1))
     assert saved == (Decimal("5.40"), "USD")
 
@@ -51,12 +51,15 @@ def test_a_week_counts_only_its_own_hours() -> None:
     history = [stopped, restored, record("not_stopped", 50, [])]
     costs = {"p": (Decimal("3.6"), "USD"), "q": (Decimal("1.8"), "USD")}
     week = NOW + timedelta(days=7)
-    [row] = weekly_report(history, [Stop(stopped, restored)], costs, week)
+    [row] = weekly_report(history, [WorkloadStop(stopped, restored)], costs, week)
     assert (row["stops"], row["restores"], row["refusals"]) == (0, 1, 1)
     assert (row["device_hours"], row["saved"]) == ("96.00", "259.20")
-    [unpriced] = weekly_report(history, [Stop(stopped, restored)], {}, week)
+    [unpriced] = weekly_report(history, [WorkloadStop(stopped, restored)], {}, week)
     assert (unpriced["saved"], unpriced["unpriced_stops"]) == ("", 1)
-    assert weekly_report(history, [Stop(stopped, restored)], costs, NOW + 3 * (week - NOW)) == []
+    assert (
+        weekly_report(history, [WorkloadStop(stopped, restored)], costs, NOW + 3 * (week - NOW))
+        == []
+    )
 
 
 def test_stops_are_listed_as_json_of_the_schema(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from clients.kubernetes import KubernetesClient
 from fake_gpu.clock import epoch
-from fake_gpu.fleet.model import Cluster, Fault
+from fake_gpu.fleet.model import Fault, SimulatedCluster
 from ingestion.evidence.hour_ledger import FIRST_UNWATCHED
 from tests.collected import World, world
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod, quiet_cluster
@@ -27,7 +27,7 @@ def fault(kind: str, from_at: int, until_at: int, **parameters: object) -> Fault
     return Fault(f"{kind}#1", kind, "", MIDNIGHT + from_at, MIDNIGHT + until_at, 11, parameters)
 
 
-def crowded() -> Cluster:
+def crowded() -> SimulatedCluster:
     """Ten pods that run all day, and three that start, end and are deleted in the first hour."""
     on = node("node-b", cards=16)
     lasting = [

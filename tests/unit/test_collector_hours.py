@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 
 from domain.interval import HOUR
 from ingestion.kubernetes.journal_calendar import PATIENCE, Calendar
-from ingestion.kubernetes.known_objects import Stream
+from ingestion.kubernetes.known_objects import KnownObjects
 from tests.kubernetes_by_hand import NOON
 
 ONE = NOON + HOUR
 
 
-def heard(*seconds: int) -> list[Stream]:
+def heard(*seconds: int) -> list[KnownObjects]:
     """Live streams with their last event so many seconds after noon."""
     streams = []
     for number, second in enumerate(seconds):
-        stream = Stream(f"r{number}")
+        stream = KnownObjects(f"r{number}")
         stream.hear(NOON + timedelta(seconds=second))
         streams.append(stream)
     return streams

@@ -16,7 +16,7 @@ from domain.gpu import may_be_a_device
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Cluster, Fleet, PodLife
+from fake_gpu.fleet.model import Fleet, PodLife, SimulatedCluster
 from fake_gpu.kubernetes.pace import HOUR_SECONDS, stops
 from fake_gpu.scenario.load import load_scenario, read_scenario
 from ingestion.kubernetes.pull import pull_hours
@@ -68,7 +68,7 @@ def landed_rows(made: World, fleet: Fleet) -> dict[str, list[Row]]:
     return tables
 
 
-def holders(cluster: Cluster, fleet: Fleet) -> list[PodLife]:
+def holders(cluster: SimulatedCluster, fleet: Fleet) -> list[PodLife]:
     """The pods that requested a device and existed during the scenario."""
     return [
         pod
@@ -236,7 +236,7 @@ def check_requests(pods: list[PodLife], rows: list[Row], later: set[str]) -> Non
     assert landed == asked
 
 
-def check_nodes(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
+def check_nodes(cluster: SimulatedCluster, rows: list[Row], fleet: Fleet) -> None:
     """Check every capacity and allocatable, from the second of its change."""
     landed = {
         (r["node_name"], r["observed_at"], r["resource"]): (r["capacity"], r["allocatable"])
@@ -254,7 +254,7 @@ def check_nodes(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
                 assert seen in (None, (count, state.allocatable.get(resource, 0)))
 
 
-def check_claims(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
+def check_claims(cluster: SimulatedCluster, rows: list[Row], fleet: Fleet) -> None:
     """Check which pod held which device through a claim, and since when."""
     landed: dict[tuple[str, str], list[tuple[datetime, tuple[str, ...]]]] = {}
     for row in rows:
@@ -272,7 +272,7 @@ def check_claims(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
                     assert all(uid not in users for users in after)
 
 
-def check_namespaces(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
+def check_namespaces(cluster: SimulatedCluster, rows: list[Row], fleet: Fleet) -> None:
     """Check every lifetime of every namespace, by its UID."""
     landed = {(r["namespace"], r["namespace_uid"]) for r in rows}
     gone = {r["namespace_uid"]: r["observed_at"] for r in rows if r["deleted"]}
@@ -284,7 +284,7 @@ def check_namespaces(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
             assert gone[life.uid] == epoch(life.gone_at)
 
 
-def check_quotas(cluster: Cluster, rows: list[Row], fleet: Fleet) -> None:
+def check_quotas(cluster: SimulatedCluster, rows: list[Row], fleet: Fleet) -> None:
     """Check hard and used values of quotas, from the second of their change."""
     landed = {
         (r["namespace"], r["quota_name"], r["observed_at"], r["resource"]): (r["hard"], r["used"])
@@ -313,7 +313,7 @@ def test_a_recreated_namespace_has_two_uids_and_an_end_between(tmp_path: Path) -
     assert [r["namespace_uid"] for r in rows if r["namespace"] == twice[0] and r["deleted"]]
 
 
-def _lives(cluster: Cluster, name: str) -> int:
+def _lives(cluster: SimulatedCluster, name: str) -> int:
     return sum(1 for life in cluster.namespaces if life.name == name)
 
 

@@ -24,9 +24,9 @@ from ingestion.kubernetes.observations import Bookmark, Event
 from ingestion.kubernetes.watcher import (
     PLACE_TRIES_LIMIT,
     WAITING_LIMIT,
+    EventQueue,
     Item,
     Retry,
-    Waiting,
     Watcher,
 )
 from tests.store_in_memory import MemoryStore
@@ -75,7 +75,7 @@ def test_the_queue_of_a_collector_is_limited() -> None:
 
 def test_long_objects_take_several_places() -> None:
     """A node of 60 kB takes two, and the longest object 129, so the number of bytes is limited."""
-    items = Waiting()
+    items = EventQueue()
     node = Event("nodes", NOON, "MODIFIED", {}, 101, byte_count=60_000)
     longest = replace(node, byte_count=EVENT_BYTES_LIMIT)
     while not items.full():
@@ -96,7 +96,7 @@ def test_an_event_has_its_length_in_bytes() -> None:
     client = KubernetesClient(
         ClusterAccess("https://api.example"), httpx.MockTransport(lambda _: told)
     )
-    stop, items = threading.Event(), Waiting()
+    stop, items = threading.Event(), EventQueue()
     watcher = Watcher("nodes", client, items, StoppedClock(NOON), Retry(0.0, 0.0), stop)
     assert watcher._read_stream() == 1
     word = items.get()

@@ -50,7 +50,7 @@ from tests.marts_by_hand import SIGNED, Pod, World, at
 from tests.unit.test_landing import draft
 from warehouse.home import Home
 from warehouse.store import Store
-from warehouse.switched import Switched, note
+from warehouse.switched import SwitchedPeriod, note
 
 CASES = int(os.environ.get("N", "2000"))
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
@@ -136,7 +136,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> World:
     for name, text in canonical_files(world.decisions.rows).items():
         (world.home.decisions / name).write_text(text)
     world.home.config_path.write_text(template_config())
-    note(world.home, "2026-10", Switched(check_result.facts_sha256, {"fct_charges": 1}))
+    note(world.home, "2026-10", SwitchedPeriod(check_result.facts_sha256, {"fct_charges": 1}))
     keep_heads(world.home.record_store(), heads_of(world.home.landing_store()))
     back_up(world.home, folder / "copy", evidence_problems)
     return world

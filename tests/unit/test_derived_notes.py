@@ -27,7 +27,7 @@ from ingestion.rebuild import compact_settled, rebuild, repair_runs
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.runs import KINDS
 from tests.samples_by_hand import CLUSTER, TEN, Server, healthy
-from warehouse.derived_files import NOTE_SUFFIX, DerivedFolder, Note, read_note
+from warehouse.derived_files import NOTE_SUFFIX, DerivedFilesNote, DerivedFolder, read_note
 from warehouse.store import FolderStore
 
 LATER = TEN + timedelta(days=5)
@@ -148,7 +148,7 @@ def test_a_rebuild_writes_notes(tmp_path: Path) -> None:
 
 def test_an_edited_note_is_not_valid(tmp_path: Path) -> None:
     path = tmp_path / "note"
-    note = Note(("a", "b"), {"runs": "00", "series": "11"})
+    note = DerivedFilesNote(("a", "b"), {"runs": "00", "series": "11"})
     path.write_bytes(note.text())
     assert read_note(path) == note
     path.write_bytes(note.text().replace(b'"00"', b'"01"'))

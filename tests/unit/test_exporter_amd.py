@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from fake_gpu.exporters.amd import METRICS, Reading, attribution, identity, nodes_total
-from fake_gpu.exporters.devices import Entity, NodeUse, Step
+from fake_gpu.exporters.amd import METRICS, AmdReading, attribution, identity, nodes_total
+from fake_gpu.exporters.devices import Entity, EntityState, NodeUse
 from fake_gpu.fleet.model import Incident
 from tests.small_fleets import MIDNIGHT, node, pod, whole
 
@@ -50,8 +50,8 @@ def _partitioned() -> NodeUse:
 
 
 def _values(entity: Entity, pct: int, incident: Incident | None = None) -> dict[str, float]:
-    step = Step(MIDNIGHT, MIDNIGHT + 1, pct, 100, ())
-    reading = Reading(entity, step, 120_000, float(pct), incident)
+    step = EntityState(MIDNIGHT, MIDNIGHT + 1, pct, 100, ())
+    reading = AmdReading(entity, step, 120_000, float(pct), incident)
     return {metric.head.name: float(metric.value(reading)) for metric in METRICS}
 
 
@@ -62,7 +62,7 @@ def test_every_partition_is_an_entity_with_the_mandatory_labels() -> None:
     assert [own["gpu_partition_id"] for own in labels] == ["0", "1", "2", "3"]
     assert {own["gpu_compute_partition_type"] for own in labels} == {"cpx"}
     assert {own["gpu_memory_partition_type"] for own in labels} == {"nps4"}
-    nobody = dict(attribution(Step(0, 1, 0, 4, ())))
+    nobody = dict(attribution(EntityState(0, 1, 0, 4, ())))
     assert set(labels[0]) | set(nobody) == MANDATORY
 
 

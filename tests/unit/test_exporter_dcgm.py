@@ -9,14 +9,14 @@ import pytest
 from fake_gpu.exporters.dcgm import (
     FIELDS,
     RENAMED,
-    Reading,
+    DcgmReading,
     Style,
     attributions,
     by_name,
     fields_of,
     identity,
 )
-from fake_gpu.exporters.devices import Entity, Holder, NodeUse, Step
+from fake_gpu.exporters.devices import Entity, EntityHolder, EntityState, NodeUse
 from fake_gpu.exporters.exposition import read_lines
 from fake_gpu.fleet.model import Card, Node, PodLife
 from tests.shared_data import shared_text
@@ -34,9 +34,9 @@ def _real_label_sets(name: str, field: str) -> list[tuple[tuple[str, str], ...]]
     return [line.labels for metric, line in read_lines(shared_text(name)) if metric == field]
 
 
-def _holder(one: Node, namespace: str, name: str, container: str) -> Holder:
+def _holder(one: Node, namespace: str, name: str, container: str) -> EntityHolder:
     life = pod(name, created=0, scheduled=0, started=1, on=one, namespace=namespace)
-    return Holder(life, replace(life.holds[0], container=container), one.devices[0])
+    return EntityHolder(life, replace(life.holds[0], container=container), one.devices[0])
 
 
 def test_a_card_with_a_workload_has_the_labels_of_a_real_scrape() -> None:
@@ -51,7 +51,7 @@ def test_a_card_with_a_workload_has_the_labels_of_a_real_scrape() -> None:
         card_id="GPU-5f587dd4-6505-0873-c6db-8324dbfe5ba9",
         model_name="Tesla T4",
     )
-    used = Step(
+    used = EntityState(
         0,
         1,
         0,
@@ -67,7 +67,7 @@ def test_a_card_with_a_workload_has_the_labels_of_a_real_scrape() -> None:
     )
     ours = [
         (*identity(one, _entity(card), OLD), *labels)
-        for card, step in ((first, used), (second, Step(0, 1, 0, 5, ())))
+        for card, step in ((first, used), (second, EntityState(0, 1, 0, 5, ())))
         for labels in attributions(_entity(card), step, OLD)
     ]
     assert ours == _real_label_sets("dcgm/t4_one_workload.prom", "DCGM_FI_DEV_GPU_UTIL")
@@ -77,7 +77,7 @@ def test_a_card_with_instances_has_the_labels_of_a_real_scrape() -> None:
     one = replace(node("nvidia-dcgm-exporter-q28k4"), driver_version="520.56.06")
     card = replace(one.cards[0], card_id="GPU-7099682b-a20d-2bcc-74ab-b9060454d81e")
     instances = [("1g.5gb", 7), ("1g.5gb", 9), ("2g.10gb", 5)]
-    idle = Step(0, 1, 0, 98, ())
+    idle = EntityState(0, 1, 0, 98, ())
     ours = []
     for profile, number in instances:
         entity = _entity(card, profile=profile, gpu_instance_id=number)
@@ -112,13 +112,13 @@ def test_values_have_as_many_decimals_as_real_ones() -> None:
             assert fields[name].text(float(written)) == written
 
 
-def _reading(pct: int, used: int = 4) -> Reading:
+def _reading(pct: int, used: int = 4) -> DcgmReading:
     one = node("node-a")
     entity = NodeUse(one, ()).entities[0]
-    return Reading(entity, Step(0, 1, pct, used, ()), 50_000 + 3_500 * pct, None)
+    return DcgmReading(entity, EntityState(0, 1, pct, used, ()), 50_000 + 3_500 * pct, None)
 
 
-def _values(reading: Reading) -> dict[str, float]:
+def _values(reading: DcgmReading) -> dict[str, float]:
     return {field.head.name: float(field.value(reading)) for field in FIELDS}
 
 
@@ -151,8 +151,8 @@ def test_a_shared_card_names_its_last_pod_or_with_virtual_gpus_each_pod() -> Non
     holders = []
     for number in range(2):
         life: PodLife = pod(f"share-{number}", created=0, scheduled=0, started=1, on=one)
-        holders.append(Holder(life, replace(life.holds[0], replica_start=number), shared))
-    step = Step(0, 1, 50, 4, tuple(holders))
+        holders.append(EntityHolder(life, replace(life.holds[0], replica_start=number), shared))
+    step = EntityState(0, 1, 50, 4, tuple(holders))
     plain = [dict(labels)["pod"] for labels in attributions(entity, step, Style())]
     assert plain == ["share-1"]
     each = [dict(labels) for labels in attributions(entity, step, Style(virtual_gpus=True))]
@@ -183,8 +183,8 @@ def test_an_instance_of_a_claim_has_no_pod() -> None:
     life = pod("claimed", created=0, scheduled=0, started=1, on=one)
     hold = replace(life.holds[0], claim_uid="claim")
     card = NodeUse(one, ()).entities[0]
-    holder = Holder(life, hold, one.devices[0])
-    step = Step(0, 1, 50, 4, (holder,))
+    holder = EntityHolder(life, hold, one.devices[0])
+    step = EntityState(0, 1, 50, 4, (holder,))
     (whole_card,) = attributions(card, step, Style())
     assert dict(whole_card)["dra_driver_name"] == "gpu.nvidia.com"
     (instance,) = attributions(replace(card, gpu_instance_id=7), step, Style())

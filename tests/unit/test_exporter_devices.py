@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from fake_gpu.exporters.devices import NodeUse, Stowaway, entities_of
-from fake_gpu.fleet.model import Device, Hold, Node, PodLife, Run, Utilisation
-from fake_gpu.prometheus.node_stretches import NodeStretches
+from fake_gpu.exporters.devices import NodeUse, UnaccountedProcess, entities_of
+from fake_gpu.fleet.model import Device, DeviceHold, Node, PodLife, Run, Utilisation
+from fake_gpu.prometheus.node_stretches import NodeIntervals
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod, whole
 
 PHASES = Utilisation(((600, 80), (300, 0)), repeat=2, after_pct=10)
@@ -73,7 +73,7 @@ def test_the_energy_of_a_day_does_not_depend_on_days_read_before(
     before: tuple[int, ...],
 ) -> None:
     one = node("node-a")
-    stretches = NodeStretches(NodeUse(one, [_busy(one)]))
+    stretches = NodeIntervals(NodeUse(one, [_busy(one)]))
     today = MIDNIGHT // 86_400
     for day in before:
         stretches.day(today + day)
@@ -125,7 +125,9 @@ def _sliced(one: Node) -> Node:
 
 def _on(one: Node, device: Device, **times: int) -> PodLife:
     life = pod("sliced", on=one, cards=(), **times)
-    hold = Hold(device.device_id, MIDNIGHT + times["scheduled"], MIDNIGHT + times["ended"], "main")
+    hold = DeviceHold(
+        device.device_id, MIDNIGHT + times["scheduled"], MIDNIGHT + times["ended"], "main"
+    )
     return replace(life, holds=(hold,))
 
 
@@ -211,7 +213,7 @@ def test_a_hold_may_have_its_own_load() -> None:
 
 def test_a_card_without_a_pod_can_be_busy() -> None:
     one = node("node-a")
-    use = NodeUse(one, [], [Stowaway(0, MIDNIGHT + 60, MIDNIGHT + 120, 60)])
+    use = NodeUse(one, [], [UnaccountedProcess(0, MIDNIGHT + 60, MIDNIGHT + 120, 60)])
     steps = use.steps(use.entities[0], MIDNIGHT, MIDNIGHT + HOUR)
     assert [(s.pct, len(s.holders)) for s in steps] == [(0, 0), (60, 0), (0, 0)]
 

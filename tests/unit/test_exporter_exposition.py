@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from fake_gpu.exporters.exposition import Head, Line, family_text, read_lines
+from fake_gpu.exporters.exposition import FamilyHead, SeriesLine, family_text, read_lines
 from fake_gpu.exporters.numbers import (
     answer_text,
     exposition_text,
@@ -64,7 +64,7 @@ def test_a_time_has_three_decimals_or_none(milliseconds: int, text: str) -> None
 
 
 def test_a_family_survives_a_round_trip() -> None:
-    lines = [Line((("a", 'x"y\\z\n'), ("b", "")), 2.0), Line((), 0.5)]
-    text = family_text(Head("m", "Some help."), lines)
+    lines = [SeriesLine((("a", 'x"y\\z\n'), ("b", "")), 2.0), SeriesLine((), 0.5)]
+    text = family_text(FamilyHead("m", "Some help."), lines)
     assert text == ('# HELP m Some help.\n# TYPE m gauge\nm{a="x\\"y\\\\z\\n",b=""} 2\nm 0.5\n')
     assert list(read_lines(text)) == [("m", lines[0]), ("m", lines[1])]

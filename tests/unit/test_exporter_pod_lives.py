@@ -10,7 +10,7 @@ import pytest
 from fake_gpu.exporters import pod_lives, scheduler
 from fake_gpu.exporters.kube_state_metrics.metric_families import families
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Cluster, Container, Fleet, PhaseChange, Run
+from fake_gpu.fleet.model import Container, Fleet, PhaseChange, Run, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.scenario.load import load_scenario
 from tests.small_fleets import MIDNIGHT, fleet_of, quiet_cluster, quiet_fleet
@@ -69,7 +69,7 @@ def _fleets() -> list[tuple[str, Fleet]]:
     ]
 
 
-def _from_documents(cluster: Cluster, name: str) -> dict[object, list[Stretch]]:
+def _from_documents(cluster: SimulatedCluster, name: str) -> dict[object, list[Stretch]]:
     known = {family.head.name: family for family in (*families(), *scheduler.FAMILIES)}
     found: dict[object, list[Stretch]] = defaultdict(list)
     for version in ObjectHistory(cluster).versions("Pod"):

@@ -19,12 +19,12 @@ from domain.interval import format_instant
 from fake_gpu.cluster.agent import (
     FAILURES_CONFIG_MAP,
     Agent,
-    Observed,
-    Settings,
+    AgentSettings,
+    ObservedObjects,
     remove_everything,
 )
 from fake_gpu.cluster.backends import Backend, KubeletBackend, KwokBackend
-from fake_gpu.cluster.exporter import Exporter
+from fake_gpu.cluster.exporter import TopologyExporter
 from fake_gpu.cluster.topology import read_topology
 from orchestration.cli.main import cli
 from tests.applying_api import ApplyingApi
@@ -87,7 +87,7 @@ class World:
 
     def restart(self) -> None:
         client = self.api.client()
-        self.exporter = Exporter(self.names)  # type: ignore[arg-type]
+        self.exporter = TopologyExporter(self.names)  # type: ignore[arg-type]
         kubelet = self.kubelet
 
         def backend(_: str) -> Backend:
@@ -95,7 +95,7 @@ class World:
                 return KwokBackend(client)
             return KubeletBackend(kubelet.plugins, kubelet.pod_resources, self.exporter.metrics)
 
-        settings = Settings("gpus", mig_seconds=5, node_name="node-a" if kubelet else "")
+        settings = AgentSettings("gpus", mig_seconds=5, node_name="node-a" if kubelet else "")
         self.agent = Agent(client, settings, self.exporter, backend)
 
     @property
@@ -122,7 +122,7 @@ class World:
         written = self.api.objects.get("/api/v1/namespaces/gpus/configmaps/topology-node-a")
         parted = self.config_map("mig-parted-config", "config.yaml", PARTED)
         self.agent.step(
-            Observed(
+            ObservedObjects(
                 [self.node],
                 self.pods,
                 {m["metadata"]["name"]: m for m in [*maps, *([written] if written else [])]},

@@ -14,7 +14,7 @@ from domain.tenant import BelongsTo, Ownership
 from fake_gpu.clock import epoch
 from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Cluster, Fleet, PodLife
+from fake_gpu.fleet.model import Fleet, PodLife, SimulatedCluster
 from fake_gpu.scenario.load import library, load_scenario
 from tests.fault_codes import FAKE, KUBERNETES, SAMPLES
 
@@ -92,7 +92,7 @@ def _made_again(fleet: Fleet) -> bool:
     return max(lives.values()) > 1
 
 
-def _recut(cluster: Cluster) -> bool:
+def _recut(cluster: SimulatedCluster) -> bool:
     mid = [d.exists_from for n in cluster.nodes for d in n.devices if d.exists_from % 3600]
     return bool(mid)
 

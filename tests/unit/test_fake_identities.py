@@ -174,10 +174,10 @@ def test_workloads_that_generate_one_name_are_refused(one: str, other: str, wher
 
 def test_a_random_name_in_use_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a hundred names of two letters some are duplicates; of five letters too, but fewer."""
-    from fake_gpu.scenario.seeds import Stream
+    from fake_gpu.scenario.seeds import RandomStream
 
-    letters = Stream.letters
-    monkeypatch.setattr(Stream, "letters", lambda self, _: letters(self, 2))
+    letters = RandomStream.letters
+    monkeypatch.setattr(RandomStream, "letters", lambda self, _: letters(self, 2))
     text = (
         f"{HEAD}clusters:\n  - name: c\n    workloads:\n"
         "      - {name: w, namespace: x, replicas: 100}\n"

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from fake_gpu.clock import VirtualClock, driven, epoch, fixed
-from fake_gpu.fleet.model import Cluster, Fault
-from fake_gpu.kubernetes.hub import Seat
+from fake_gpu.fleet.model import Fault, SimulatedCluster
+from fake_gpu.kubernetes.hub import OpenWatch
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.asgi import Client
 from tests.collected import identified, listening
@@ -26,7 +26,7 @@ from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_clus
 PODS = "/api/v1/pods"
 
 
-def many_pods(count: int = 10) -> Cluster:
+def many_pods(count: int = 10) -> SimulatedCluster:
     on = node("node-b", cards=count)
     pods = [
         pod(f"p-{n:02}", created=-1000 + n, scheduled=-900, started=-800, on=on, cards=(n,),
@@ -37,7 +37,7 @@ def many_pods(count: int = 10) -> Cluster:
 
 
 def api_at(
-    seconds: int, cluster: Cluster | None = None, *faults: Fault, **options: Any
+    seconds: int, cluster: SimulatedCluster | None = None, *faults: Fault, **options: Any
 ) -> tuple[KubernetesApi, Client]:
     clock = options.pop("clock", None) or fixed(epoch(MIDNIGHT + seconds))
     api = KubernetesApi(cluster or identified(quiet_cluster()), clock, faults=faults, **options)
@@ -195,7 +195,7 @@ class Watching:
 
 
 @contextmanager
-def served(cluster: Cluster, start: int, *faults: Fault, **options: Any) -> Iterator[
+def served(cluster: SimulatedCluster, start: int, *faults: Fault, **options: Any) -> Iterator[
     tuple[KubernetesApi, VirtualClock, str]
 ]:  # fmt: skip
     clock = driven(epoch(MIDNIGHT + start))
@@ -245,7 +245,7 @@ def test_a_step_during_the_registration_of_a_watch_is_sent_once() -> None:
         noted = api.hub.told
         driving = threading.Thread(target=clock.advance, args=(60,))
 
-        def told_late(seat: Seat, until: int) -> None:
+        def told_late(seat: OpenWatch, until: int) -> None:
             if until == MIDNIGHT:
                 driving.start()
                 deadline = time.monotonic() + 60

@@ -12,7 +12,6 @@ import pytest
 
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.model import (
-    Cluster,
     Container,
     Fault,
     NodeState,
@@ -21,6 +20,7 @@ from fake_gpu.fleet.model import (
     PodClaim,
     PodLife,
     Run,
+    SimulatedCluster,
     WorkloadLife,
 )
 from fake_gpu.kubernetes.forms import Document, byte_quantity, quantity
@@ -215,7 +215,7 @@ def test_a_claim_of_an_extended_resource_is_only_in_the_status() -> None:
 # --- nodes and order -----------------------------------------------------------------------------
 
 
-def changing_node() -> Cluster:
+def changing_node() -> SimulatedCluster:
     """A node that is cordoned at 100, silent from 200 to 500, and offers fewer devices then."""
     one = node("node-a")
     first = one.states[0]

@@ -6,11 +6,11 @@ import itertools
 from itertools import pairwise
 
 from fake_gpu.prometheus.deduplicate import deduplicated, without_labels
-from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.series import WindowSeries
 
 
-def _replica(name: str, times: list[int], value: float = 1.0) -> RawSeries:
-    return RawSeries.of({"__name__": "m", "replica": name}, dict.fromkeys(times, value))
+def _replica(name: str, times: list[int], value: float = 1.0) -> WindowSeries:
+    return WindowSeries.of({"__name__": "m", "replica": name}, dict.fromkeys(times, value))
 
 
 def _gaps(one: list[int], other: list[int]) -> list[int]:
@@ -62,8 +62,8 @@ def test_a_replica_that_ends_is_replaced_by_the_other() -> None:
 
 
 def test_values_of_the_chosen_samples_are_kept() -> None:
-    one = RawSeries.of({"r": "a"}, {0: 1.0, 30_000: 2.0})
-    other = RawSeries.of({"r": "b"}, {2_000: 9.0, 32_000: 9.0, 120_000: 7.0})
+    one = WindowSeries.of({"r": "a"}, {0: 1.0, 30_000: 2.0})
+    other = WindowSeries.of({"r": "b"}, {2_000: 9.0, 32_000: 9.0, 120_000: 7.0})
     (united,) = deduplicated([one, other], ["r"])
     assert list(zip(united.timestamps_ms, united.numbers, strict=True)) == [
         (0, 1.0),
@@ -74,9 +74,9 @@ def test_values_of_the_chosen_samples_are_kept() -> None:
 
 def test_series_with_other_different_labels_stay_separate() -> None:
     found = [
-        RawSeries.of({"pod": "p", "r": "a"}, {0: 1.0}),
-        RawSeries.of({"pod": "q", "r": "a"}, {0: 1.0}),
-        RawSeries.of({"pod": "p", "r": "b"}, {1000: 1.0}),
+        WindowSeries.of({"pod": "p", "r": "a"}, {0: 1.0}),
+        WindowSeries.of({"pod": "q", "r": "a"}, {0: 1.0}),
+        WindowSeries.of({"pod": "p", "r": "b"}, {1000: 1.0}),
     ]
     assert [dict(series.labels)["pod"] for series in deduplicated(found, ["r"])] == ["p", "q"]
     assert len(without_labels(found, ["r"])) == 3

@@ -10,7 +10,7 @@ from fake_gpu.clock import epoch
 from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.openmetrics import EVERYTHING, write_openmetrics
-from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.series import WindowSeries
 from tests.served_samples import thanos
 from tests.small_fleets import HOUR, MIDNIGHT, quiet_fleet
 
@@ -80,10 +80,10 @@ def test_only_the_selected_samples_are_written(tmp_path: Path) -> None:
 class OnTheHour:
     """A series with samples exactly at every half hour."""
 
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         first = MIDNIGHT * 1000
         samples = {first + n * 1_800_000: float(n) for n in range(10)}
-        return [RawSeries.of({"__name__": "m"}, samples).clipped(start_ms, end_ms)]
+        return [WindowSeries.of({"__name__": "m"}, samples).clipped(start_ms, end_ms)]
 
 
 def test_a_sample_on_the_hour_is_written_once(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from fake_gpu.prometheus.scrapes import LATEST_MS, Collection, Grid, Schedule
+from fake_gpu.prometheus.scrapes import LATEST_MS, Federation, Grid, Schedule
 from fake_gpu.prometheus.series import TimeBlock
 from fake_gpu.prometheus.targets import Target, targets_of
 from tests.small_fleets import MIDNIGHT, quiet_cluster
@@ -42,7 +42,7 @@ def test_a_collector_takes_the_newest_sample_of_each_round_once() -> None:
     def scraped(from_ms: int, until_ms: int) -> list[int]:
         return [at for at in times if from_ms <= at < until_ms]
 
-    taken = Collection("rounds", 300_000).taken(scraped, 0, 3_600_000)
+    taken = Federation("rounds", 300_000).taken(scraped, 0, 3_600_000)
     assert len(taken) in (11, 12)
     assert all(b - a == 300_000 for a, b in itertools.pairwise(taken))
     assert set(taken) <= set(times)
@@ -50,7 +50,7 @@ def test_a_collector_takes_the_newest_sample_of_each_round_once() -> None:
     halves = [
         at
         for low, high in ((0, 1_234_567), (1_234_567, 3_600_000))
-        for at in Collection("rounds", 300_000).taken(scraped, low, high)
+        for at in Federation("rounds", 300_000).taken(scraped, low, high)
     ]
     assert halves == taken
     # A target with rarer scrapes than collections is not collected twice.
@@ -59,7 +59,7 @@ def test_a_collector_takes_the_newest_sample_of_each_round_once() -> None:
     def scraped_rarely(from_ms: int, until_ms: int) -> list[int]:
         return [at for at in rare if from_ms <= at < until_ms]
 
-    seldom = Collection("rounds", 120_000).taken(scraped_rarely, 0, 3_600_000)
+    seldom = Federation("rounds", 120_000).taken(scraped_rarely, 0, 3_600_000)
     assert len(seldom) == len(set(seldom)) == len(rare)
 
 
@@ -67,7 +67,7 @@ def test_a_sample_older_than_five_minutes_is_not_collected() -> None:
     def scraped(from_ms: int, until_ms: int) -> list[int]:
         return [at for at in (10_000,) if from_ms <= at < until_ms]
 
-    assert Collection("rounds", 60_000).taken(scraped, 0, 3_600_000) == [10_000]
+    assert Federation("rounds", 60_000).taken(scraped, 0, 3_600_000) == [10_000]
 
 
 def test_blocks_are_whole_hours_and_cached() -> None:

@@ -10,7 +10,7 @@ import pytest
 from fake_gpu.clock import epoch, fixed
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.prometheus.answer import raw_matrix, rows_matrix
-from fake_gpu.prometheus.label_sets import LabelSet, Layout
+from fake_gpu.prometheus.label_sets import LabelLayout, LabelSet
 from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import load_scenario
@@ -80,7 +80,7 @@ def test_a_cluster_with_a_fault_of_series_has_no_tables() -> None:
     "odd", ["plain-1.2_3/x", '"', "\\", "a\nb", "<&>", "100%", "%s", "ü\u2028", ""]
 )
 def test_precomputed_labels_equal_others(odd: str) -> None:
-    layout = Layout(["pod", "__name__", "cluster"], {"cluster": "lost", "zone": f"z{odd}"})
+    layout = LabelLayout(["pod", "__name__", "cluster"], {"cluster": "lost", "zone": f"z{odd}"})
     laid_out = LabelSet.laid_out(layout, [odd, "up", "alpha"])
     plain = LabelSet({"__name__": "up", "pod": odd, "cluster": "alpha", "zone": f"z{odd}"}.items())
     assert json.loads(laid_out.text) == laid_out.mapping == plain.mapping

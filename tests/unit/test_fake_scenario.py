@@ -16,7 +16,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.errors import BadScenario, DataNotHere, UnknownScenario
 from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
-from fake_gpu.scenario.schema import MAXIMUM_LEVELS, Unreadable
+from fake_gpu.scenario.schema import MAXIMUM_LEVELS, InvalidScenarioValue
 from fake_gpu.scenario.seeds import stream, uuid_of
 from fake_gpu.scenario.spec import MAXIMUM_PODS
 from fake_gpu.scenario.utilisation import parse_load, quoted_loads
@@ -203,14 +203,14 @@ def test_durations(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "m5", "5 m", "-5m", "1.5h", "5m2h"])
 def test_invalid_durations_are_refused(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidScenarioValue):
         parse_duration(text)
 
 
 def test_times_may_be_relative_to_the_start() -> None:
     assert parse_time("+1d2h", T0) == T0 + 26 * 3600
     assert parse_time("2026-10-01", None) == T0
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidScenarioValue):
         parse_time("+1h", None)
 
 
@@ -369,7 +369,7 @@ def test_a_range_is_drawn_for_each_minute_and_includes_its_ends() -> None:
 
 @pytest.mark.parametrize("text", ["", "101", "-5", "30-10", "{", "{a: 1}", "[]", "{repeat: 0}"])
 def test_invalid_utilisation_is_refused(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidScenarioValue):
         parse_load(text)
 
 

@@ -15,7 +15,7 @@ from fake_gpu.clock import driven, epoch, fixed
 from fake_gpu.faults.ledger import KEPT_DETAILS, FaultLedger, FaultNeverFired
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
-from fake_gpu.serve import PortTaken, Running, serve, start_of
+from fake_gpu.serve import Running, SimulatorPortTaken, serve, start_of
 from fake_gpu.takeover import PastWouldChange
 from tests.fleets import HEAD, fleet
 
@@ -224,7 +224,7 @@ def test_ports_are_taken_in_order_and_a_used_one_is_named() -> None:
     small = fleet(f"{HEAD}clusters: [{{name: c}}]\n")
     with serve(small, fixed(datetime(2026, 10, 1, tzinfo=UTC))) as first:
         port = int(first.thanos_url.rsplit(":", 1)[1])
-        with pytest.raises(PortTaken, match=str(port)):
+        with pytest.raises(SimulatorPortTaken, match=str(port)):
             serve(small, fixed(datetime(2026, 10, 1, tzinfo=UTC)), port=port)
 
 

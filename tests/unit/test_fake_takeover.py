@@ -16,7 +16,7 @@ import pytest
 from fake_gpu.clock import driven, epoch, running
 from fake_gpu.fleet.export import plain_rows
 from fake_gpu.scenario.errors import BadScenario
-from fake_gpu.scenario.load import Loaded, read_scenario
+from fake_gpu.scenario.load import LoadedScenario, read_scenario
 from fake_gpu.serve import Running, serve
 from fake_gpu.takeover import PastWouldChange
 from fake_gpu.truth.ledger import ledger
@@ -27,7 +27,7 @@ NOW = T0 + 2 * HOUR
 BUSY, USED = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"
 
 
-def read(text: str) -> Loaded:
+def read(text: str) -> LoadedScenario:
     return read_scenario(text, "changing", None)
 
 

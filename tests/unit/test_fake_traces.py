@@ -10,9 +10,9 @@ import pytest
 
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.hardware import products, profiles
-from fake_gpu.fleet.model import Cluster
+from fake_gpu.fleet.model import SimulatedCluster
 from fake_gpu.scenario.errors import BadTrace
-from fake_gpu.scenario.load import Loaded, load_scenario, read_scenario
+from fake_gpu.scenario.load import LoadedScenario, load_scenario, read_scenario
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace
 from tests.fleets import HEAD, T0, check_invariants
@@ -116,10 +116,10 @@ def test_a_missing_column_is_named() -> None:
 # --- pods and their rows --------------------------------------------------------------------------
 
 
-def played(*rows: str) -> Cluster:
+def played(*rows: str) -> SimulatedCluster:
     """The one cluster of a trace with these rows."""
     read = parse_trace(HEADER + "\n".join(rows) + "\n", "t.csv")
-    [cluster] = build_fleet(Loaded(scenario_of_trace(read, "t", "t.csv"), "t.csv")).clusters
+    [cluster] = build_fleet(LoadedScenario(scenario_of_trace(read, "t", "t.csv"), "t.csv")).clusters
     check_invariants(cluster)
     return cluster
 
@@ -326,7 +326,7 @@ def test_an_impossible_value_is_refused_with_its_line(line: str, seen: str) -> N
 # --- nodes that a trace needs ---------------------------------------------------------------------
 
 
-def offers(cluster: Cluster) -> dict[str, dict[str, int]]:
+def offers(cluster: SimulatedCluster) -> dict[str, dict[str, int]]:
     return {n.name: {k: v for k, v in n.states[0].capacity.items() if v} for n in cluster.nodes}
 
 

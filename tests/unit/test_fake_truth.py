@@ -12,17 +12,17 @@ import pytest
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.export import plain_rows
 from fake_gpu.scenario.load import load_scenario
-from fake_gpu.truth.fewest_cards import Cut, fewest_mig_cards, fits_one_card
+from fake_gpu.truth.fewest_cards import ProfilePlacement, fewest_mig_cards, fits_one_card
 from fake_gpu.truth.ledger import GRAINS, ledger
 from tests.fleets import fleet
 
 ROOT = Path(__file__).parents[2]
 A100_40 = (
-    Cut("1g.5gb", 7, 1, (0, 1, 2, 3, 4, 5, 6), 1),
-    Cut("2g.10gb", 3, 2, (0, 2, 4), 2),
-    Cut("3g.20gb", 2, 4, (0, 4), 3),
-    Cut("4g.20gb", 1, 4, (0,), 4),
-    Cut("7g.40gb", 1, 8, (0,), 7),
+    ProfilePlacement("1g.5gb", 7, 1, (0, 1, 2, 3, 4, 5, 6), 1),
+    ProfilePlacement("2g.10gb", 3, 2, (0, 2, 4), 2),
+    ProfilePlacement("3g.20gb", 2, 4, (0, 4), 3),
+    ProfilePlacement("4g.20gb", 1, 4, (0,), 4),
+    ProfilePlacement("7g.40gb", 1, 8, (0,), 7),
 )
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from domain.gpu import (
     Classified,
+    DeviceForm,
     DeviceKind,
-    Kind,
     Reason,
     Unclassified,
     classify,
@@ -65,7 +65,11 @@ def reason(resource: str, labels: dict[str, str]) -> Reason:
 
 def test_a_whole_card() -> None:
     found = device("nvidia.com/gpu", node(A100, count="8", replicas="1"))
-    assert (found.kind, found.gpu_class, found.mig_profile) == (Kind.WHOLE, "A100-40GB", "whole")
+    assert (found.kind, found.gpu_class, found.mig_profile) == (
+        DeviceForm.WHOLE,
+        "A100-40GB",
+        "whole",
+    )
     assert (found.compute_share, found.memory_share, found.unit_share) == (1, 1, 1)
 
 
@@ -77,7 +81,7 @@ def test_a_mig_instance_under_the_mixed_strategy() -> None:
         "nvidia.com/mig-3g.20gb.replicas": "1",
     }
     found = device("nvidia.com/mig-3g.20gb", labels)
-    assert (found.kind, found.mig_profile) == (Kind.MIG, "3g.20gb")
+    assert (found.kind, found.mig_profile) == (DeviceForm.MIG, "3g.20gb")
     assert (found.compute_share, found.memory_share) == (Fraction(3, 7), Fraction(4, 8))
 
 
@@ -86,7 +90,7 @@ def test_under_the_single_strategy_the_product_defines_a_gpu() -> None:
         "nvidia.com/mig.strategy": "single"
     }
     found = device("nvidia.com/gpu", labels)
-    assert (found.kind, found.mig_profile, found.product) == (Kind.MIG, "1g.5gb", A100)
+    assert (found.kind, found.mig_profile, found.product) == (DeviceForm.MIG, "1g.5gb", A100)
     assert found.compute_share == Fraction(1, 7)
 
 
@@ -100,13 +104,13 @@ def test_replicas_of_a_card_hold_their_part_of_it() -> None:
     labels = node(f"{A100}-SHARED", count="8", replicas="4")
     labels |= {"nvidia.com/gpu.sharing-strategy": "time-slicing"}
     found = device("nvidia.com/gpu", labels)
-    assert (found.kind, found.mig_profile, found.replicas) == (Kind.REPLICA, "whole", 4)
+    assert (found.kind, found.mig_profile, found.replicas) == (DeviceForm.REPLICA, "whole", 4)
     assert found.compute_share == found.memory_share == found.unit_share == Fraction(1, 4)
 
 
 def test_renamed_replicas_are_recognised_by_the_resource() -> None:
     found = device("nvidia.com/gpu.shared", node("Tesla-T4", count="1", replicas="10"))
-    assert (found.kind, found.compute_share) == (Kind.REPLICA, Fraction(1, 10))
+    assert (found.kind, found.compute_share) == (DeviceForm.REPLICA, Fraction(1, 10))
 
 
 def test_replicas_of_mig_instances_under_both_strategies() -> None:
@@ -122,7 +126,7 @@ def test_replicas_of_mig_instances_under_both_strategies() -> None:
     }
     renamed = device("nvidia.com/mig-3g.20gb.shared", renamed_labels)
     for found in (single, mixed, renamed):
-        assert (found.kind, found.mig_profile) == (Kind.MIG_REPLICA, "3g.20gb")
+        assert (found.kind, found.mig_profile) == (DeviceForm.MIG_REPLICA, "3g.20gb")
         assert (found.compute_share, found.memory_share) == (Fraction(3, 14), Fraction(1, 4))
         assert found.unit_share == Fraction(1, 2)
 
@@ -183,8 +187,8 @@ def test_the_nodes_own_labels_are_not_confused_by_mangling() -> None:
     alone = ask("nvidia.com/mig-1g.24gb-me", labels)
     assert isinstance(shared, DeviceKind)
     assert isinstance(alone, DeviceKind)
-    assert (shared.kind, shared.replicas) == (Kind.MIG_REPLICA, 2)
-    assert (alone.kind, alone.replicas) == (Kind.MIG, 1)
+    assert (shared.kind, shared.replicas) == (DeviceForm.MIG_REPLICA, 2)
+    assert (alone.kind, alone.replicas) == (DeviceForm.MIG, 1)
 
 
 def test_profiles_with_all_and_some_media_engines_differ() -> None:
@@ -214,7 +218,7 @@ def test_a_passthrough_card_needs_no_labels(resource: str) -> None:
     found = ask(resource, {})
     assert isinstance(found, DeviceKind)
     assert (found.kind, found.gpu_class, found.mig_profile) == (
-        Kind.PASSTHROUGH,
+        DeviceForm.PASSTHROUGH,
         "H100-80GB",
         "whole",
     )

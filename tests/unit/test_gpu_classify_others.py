@@ -8,8 +8,8 @@ import pytest
 
 from domain.gpu import (
     Classified,
+    DeviceForm,
     DeviceKind,
-    Kind,
     Reason,
     Unclassified,
     WeightPolicy,
@@ -48,7 +48,7 @@ def reason(found: Classified) -> Reason:
 
 def test_under_the_single_strategy_in_cpx_a_gpu_is_an_eighth_of_a_card() -> None:
     found = device("amd.com/gpu", MI300X | CPX)
-    assert (found.kind, found.mig_profile) == (Kind.PARTITION, "cpx_nps4")
+    assert (found.kind, found.mig_profile) == (DeviceForm.PARTITION, "cpx_nps4")
     assert found.compute_share == found.memory_share == Fraction(1, 8)
 
 
@@ -56,7 +56,7 @@ def test_under_the_mixed_strategy_the_resource_names_the_partition() -> None:
     assert device("amd.com/cpx_nps4", MI300X) == device("amd_com_cpx_nps4", MI300X)
     assert device("amd.com/cpx_nps4", MI300X).compute_share == Fraction(1, 8)
     whole = device("amd.com/spx_nps1", MI300X)
-    assert (whole.kind, whole.mig_profile, whole.compute_share) == (Kind.WHOLE, "whole", 1)
+    assert (whole.kind, whole.mig_profile, whole.compute_share) == (DeviceForm.WHOLE, "whole", 1)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_a_partition_is_its_part_of_the_dies_of_its_card(
 
 
 def test_a_label_or_the_compute_units_show_a_whole_card() -> None:
-    assert device("amd.com/gpu", MI300X | SPX).kind is Kind.WHOLE
-    assert device("amd.com/gpu", MI300X | {"amd.com/gpu.cu-count": "304"}).kind is Kind.WHOLE
+    assert device("amd.com/gpu", MI300X | SPX).kind is DeviceForm.WHOLE
+    assert device("amd.com/gpu", MI300X | {"amd.com/gpu.cu-count": "304"}).kind is DeviceForm.WHOLE
     other_name = {"amd.com/compute-memory-partition": "spx_nps1"}
-    assert device("amd.com/gpu", MI300X | other_name).kind is Kind.WHOLE
+    assert device("amd.com/gpu", MI300X | other_name).kind is DeviceForm.WHOLE
 
 
 def test_a_card_that_cannot_be_partitioned_needs_no_such_label() -> None:
@@ -162,7 +162,7 @@ def test_a_shared_intel_card_is_visible_in_the_nodes_capacity() -> None:
         "gpu.intel.com/i915", labels, CATALOGUE, node_capacity={"gpu.intel.com/i915": 20}
     )
     assert isinstance(shared, DeviceKind)
-    assert (shared.kind, shared.compute_share) == (Kind.REPLICA, Fraction(1, 10))
+    assert (shared.kind, shared.compute_share) == (DeviceForm.REPLICA, Fraction(1, 10))
     odd = classify("gpu.intel.com/i915", labels, CATALOGUE, node_capacity={"gpu.intel.com/i915": 3})
     assert reason(odd) is Reason.CONTRADICTION
 
@@ -208,8 +208,8 @@ def test_an_unclassifiable_intel_resource_has_a_reason(
 def test_claimed_cards_and_instances_are_classified_by_name() -> None:
     card = device("gpu.nvidia.com/gpu-0", A100)
     piece = device("gpu.nvidia.com/gpu-3-mig-3g20gb-9-4", A100)
-    assert (card.kind, card.is_claimed, card.compute_share) == (Kind.WHOLE, True, 1)
-    assert (piece.kind, piece.mig_profile, piece.is_claimed) == (Kind.MIG, "3g.20gb", True)
+    assert (card.kind, card.is_claimed, card.compute_share) == (DeviceForm.WHOLE, True, 1)
+    assert (piece.kind, piece.mig_profile, piece.is_claimed) == (DeviceForm.MIG, "3g.20gb", True)
     assert piece.compute_share == Fraction(3, 7)
 
 
@@ -238,24 +238,24 @@ def test_attributes_take_precedence_over_names_and_labels() -> None:
     }
     card = classify_claim("gpu.nvidia.com", "any-name", {}, CATALOGUE, qualified)
     assert isinstance(card, DeviceKind)
-    assert card.kind is Kind.WHOLE
+    assert card.kind is DeviceForm.WHOLE
 
 
 def test_a_claimed_card_for_a_virtual_machine_is_passed_through() -> None:
     attributes = {"type": "vfio", "productName": "NVIDIA L40S"}
     found = classify_claim("gpu.nvidia.com", "gpu-vfio-0", {}, CATALOGUE, attributes)
     assert isinstance(found, DeviceKind)
-    assert found.kind is Kind.PASSTHROUGH
+    assert found.kind is DeviceForm.PASSTHROUGH
 
 
 def test_a_card_may_have_its_uuid_as_its_name() -> None:
     name = "gpu-8fc73fbd-91f0-697e-57ef-fc978bd54af1"
-    assert device(f"gpu.nvidia.com/{name}", A100).kind is Kind.WHOLE
+    assert device(f"gpu.nvidia.com/{name}", A100).kind is DeviceForm.WHOLE
 
 
 def test_claimed_amd_and_intel_devices() -> None:
     part = device("gpu.amd.com/gpu-1-129", MI300X | CPX)
-    assert (part.kind, part.is_claimed) == (Kind.PARTITION, True)
+    assert (part.kind, part.is_claimed) == (DeviceForm.PARTITION, True)
     stated = classify_claim(
         "gpu.amd.com",
         "gpu-1-129",
@@ -332,7 +332,11 @@ def test_a_share_is_named_by_its_exact_part_of_the_devices_memory(
 def test_a_share_weighs_its_part_under_every_policy() -> None:
     found = classify("gpu.nvidia.com/gpu-0:3/8", A100, CATALOGUE)
     assert isinstance(found, DeviceKind)
-    assert (found.kind, found.gpu_class, found.mig_profile) == (Kind.SHARE, "A100-40GB", "whole")
+    assert (found.kind, found.gpu_class, found.mig_profile) == (
+        DeviceForm.SHARE,
+        "A100-40GB",
+        "whole",
+    )
     assert found.is_claimed
     for policy in WeightPolicy:
         assert weight(found, policy, CATALOGUE) == Fraction(3, 8)

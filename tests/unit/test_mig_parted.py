@@ -10,7 +10,7 @@ import pytest
 
 from domain.errors import InvalidValue
 from domain.gpu import parse_catalogue
-from domain.mig import Placed, Share, parse_profile
+from domain.mig import PlacedLayout, Share, parse_profile
 from domain.mig.parted import PartedEntry, fit_entry, parse_parted_file, slices_add_up, sold_share
 from domain.mig.yaml_tree import LARGEST_FILE_BYTES, MOST_LEVELS, MOST_VALUES, NotAMigPartedFile
 from fake_gpu.fleet.build import build_fleet
@@ -358,7 +358,7 @@ def test_four_wide_instances_leave_three_of_seven_compute_slots_unsold() -> None
 
 def test_without_mig_no_slice_is_sold_or_unsold() -> None:
     fit = fit_entry(only_entry("{devices: all, mig-enabled: false}"), A100)
-    assert isinstance(fit.placed, Placed)
+    assert isinstance(fit.placed, PlacedLayout)
     assert fit.sold == fit.unsold == Share(Fraction(0), Fraction(0))
 
 

@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from domain.gpu import parse_catalogue
-from domain.mig import Geometry, InstanceProfile, Placed, Unplaceable, layouts, parse_profile, place
+from domain.mig import (
+    Geometry,
+    InstanceProfile,
+    PlacedLayout,
+    Unplaceable,
+    layouts,
+    parse_profile,
+    place,
+)
 from domain.mig.profile import MigProfile
 from warehouse.project import seed_text
 
@@ -64,7 +72,7 @@ def test_known_sets_of_an_a100(counts: dict[str, int], fits: bool) -> None:
 
 def test_a_fitting_set_has_an_order_and_disjoint_slots() -> None:
     placed = place(A100, asked(g3=1, g2=1, g1=2))
-    assert isinstance(placed, Placed)
+    assert isinstance(placed, PlacedLayout)
     covered = [slot for p in placed.order for slot in range(p.start, p.start + p.size)]
     assert sorted(covered) == list(range(8))
     assert sorted(str(p.profile) for p in placed.order) == [
@@ -100,7 +108,7 @@ def test_the_order_of_every_fitting_set_works_at_the_lowest_free_slots(
     geometry = GEOMETRIES[name]
     for instances in layouts(geometry).placeable:
         placed = place(geometry, dict(instances))
-        assert isinstance(placed, Placed)
+        assert isinstance(placed, PlacedLayout)
         order = [placement.profile for placement in placed.order]
         assert lowest_free_starts(geometry, order) == [p.start for p in placed.order]
         assert sorted(order) == sorted(p for p, count in instances for _ in range(count))
@@ -108,7 +116,7 @@ def test_the_order_of_every_fitting_set_works_at_the_lowest_free_slots(
 
 def test_larger_instances_are_created_first_as_in_mig_parted() -> None:
     placed = place(A100, asked(g1=1, g2=1))
-    assert isinstance(placed, Placed)
+    assert isinstance(placed, PlacedLayout)
     assert [str(p.profile) for p in placed.order] == ["2g.10gb", "1g.5gb"]
 
 
@@ -152,7 +160,7 @@ def test_the_reason_names_the_starts_if_every_sum_fits() -> None:
     whole = InstanceProfile(parse_profile("4g.20gb"), 2, 1, (0,), 4, 4)
     card = Geometry("odd", (narrow, wide, whole))
     placed = place(card, {narrow.profile: 2, wide.profile: 1})
-    assert isinstance(placed, Placed)
+    assert isinstance(placed, PlacedLayout)
     assert place(card, {narrow.profile: 3}).fits
     crowded = Geometry("odder", (replace(narrow, starts=(1, 2)), wide, whole))
     refused = place(crowded, {narrow.profile: 2, wide.profile: 1})

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from portal.access import Access, Hosts, new_key, one_time_token, session_cookie
+from portal.access import AccessLayer, Hosts, new_key, one_time_token, session_cookie
 
 KEY = new_key()
 OWN = "http://127.0.0.1:3000"
@@ -41,7 +41,9 @@ class Application:
 class World:
     def __init__(self, listening: str = "127.0.0.1") -> None:
         self.application = Application()
-        self.access: Any = Access(self.application, Hosts.of(listening), KEY, posts=["/graphql"])
+        self.access: Any = AccessLayer(
+            self.application, Hosts.of(listening), KEY, posts=["/graphql"]
+        )
 
     def send(self, method: str, url: str, **options: Any) -> httpx.Response:
         async def sent() -> httpx.Response:

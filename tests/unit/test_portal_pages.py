@@ -22,7 +22,7 @@ from portal.charts import STATUS_COLOURS
 from portal.refusals import TooManyRequests
 from portal.site import PAGES
 from portal.tokens import FILE, TokenFile
-from portal.visits import BURST_LIMIT, Limits
+from portal.visits import BURST_LIMIT, RequestLimits
 from tests.portal_by_hand import (
     HOSTILE,
     INVOICE,
@@ -491,7 +491,7 @@ def test_the_access_log_names_callers_and_no_token(
 
 def test_requests_of_a_caller_are_limited() -> None:
     seconds = [0.0]
-    limits = Limits(lambda: seconds[0])
+    limits = RequestLimits(lambda: seconds[0])
 
     def sent(count: int) -> int:
         done = 0

@@ -10,8 +10,8 @@ import pytest
 from fake_gpu.prometheus.evaluate import Dialect, evaluate_steps, raw_range
 from fake_gpu.prometheus.language import Selector, parse_query
 from fake_gpu.prometheus.matchers import Matcher, all_match
-from fake_gpu.prometheus.refusals import Refused
-from fake_gpu.prometheus.series import RawSeries
+from fake_gpu.prometheus.refusals import QueryRefused
+from fake_gpu.prometheus.series import WindowSeries
 
 TWO, THREE = Dialect(left_open=False), Dialect(left_open=True)
 
@@ -19,21 +19,21 @@ TWO, THREE = Dialect(left_open=False), Dialect(left_open=True)
 class Handful:
     """A source of a few series."""
 
-    def __init__(self, *series: RawSeries) -> None:
+    def __init__(self, *series: WindowSeries) -> None:
         self.all = series
 
-    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[RawSeries]:
+    def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         cut = (s.clipped(start_ms, end_ms) for s in self.all if all_match(matchers, s.labels))
         return [series for series in cut if series.pieces or series.stale_ms]
 
 
-def _series(samples: dict[int, float], *stale: int, **labels: str) -> RawSeries:
+def _series(samples: dict[int, float], *stale: int, **labels: str) -> WindowSeries:
     """Samples and staleness markers, in seconds."""
-    made = RawSeries.of({"__name__": "m", **labels}, {at * 1000: v for at, v in samples.items()})
-    return RawSeries(made.label_set, made.pieces, tuple(at * 1000 for at in stale))
+    made = WindowSeries.of({"__name__": "m", **labels}, {at * 1000: v for at, v in samples.items()})
+    return WindowSeries(made.label_set, made.pieces, tuple(at * 1000 for at in stale))
 
 
-def _at(query: str, second: float, dialect: Dialect, *series: RawSeries) -> list[float]:
+def _at(query: str, second: float, dialect: Dialect, *series: WindowSeries) -> list[float]:
     points = evaluate_steps(Handful(*series), parse_query(query), [round(second * 1000)], dialect)
     return [value for point in points for value in point.values]
 
@@ -116,14 +116,14 @@ def test_the_mean_of_huge_numbers_does_not_overflow(dialect: Dialect) -> None:
 
 
 def test_several_metrics_in_one_function_are_refused_as_in_prometheus() -> None:
-    one = RawSeries.of({"__name__": "a", "pod": "p"}, {1000: 1})
-    other = RawSeries.of({"__name__": "b", "pod": "p"}, {1000: 2})
-    with pytest.raises(Refused) as refused:
+    one = WindowSeries.of({"__name__": "a", "pod": "p"}, {1000: 1})
+    other = WindowSeries.of({"__name__": "b", "pod": "p"}, {1000: 2})
+    with pytest.raises(QueryRefused) as refused:
         _at('avg_over_time({__name__=~"a|b"}[1m])', 30, TWO, one, other)
     assert refused.value.message == "vector cannot contain metrics with the same labelset"
     assert refused.value.http_status == 422
     # With different labels there is no conflict, so the same query succeeds.
-    apart = RawSeries.of({"__name__": "b", "pod": "q"}, {1000: 2})
+    apart = WindowSeries.of({"__name__": "b", "pod": "q"}, {1000: 2})
     assert _at('avg_over_time({__name__=~"a|b"}[1m])', 30, TWO, one, apart) == [1, 2]
 
 
@@ -135,7 +135,7 @@ def test_steps_without_a_value_are_omitted() -> None:
 
 
 def test_a_range_vector_has_no_steps() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(QueryRefused) as refused:
         evaluate_steps(Handful(), parse_query("m[5m]"), [0], TWO)
     assert "must be Scalar or instant Vector" in refused.value.message
     assert refused.value.http_status == 400

@@ -7,7 +7,7 @@ import pytest
 from fake_gpu.prometheus.language import (
     SPOKEN,
     Call,
-    Labelled,
+    LabelledVector,
     Selector,
     Union,
     parse_query,
@@ -40,10 +40,10 @@ DOWN = Matcher("__name__", "=", "down")
             "count_over_time((up[1h] offset 1ms))",
             Call("count_over_time", Selector((UP,), 3_600_000, 1)),
         ),
-        ('label_replace(up,"a","b","","")', Labelled(Selector((UP,)), "a", "b")),
+        ('label_replace(up,"a","b","","")', LabelledVector(Selector((UP,)), "a", "b")),
         (
             'label_replace(max_over_time(up[5m]), "a", "", "", "")',
-            Labelled(Call("max_over_time", Selector((UP,), 300_000)), "a", ""),
+            LabelledVector(Call("max_over_time", Selector((UP,), 300_000)), "a", ""),
         ),
         ("up or down", Union((Selector((UP,)), Selector((DOWN,))))),
         ("up OR (down or up)", Union((Selector((UP,)), Selector((DOWN,)), Selector((UP,))))),
@@ -52,7 +52,7 @@ DOWN = Matcher("__name__", "=", "down")
             'label_replace(up,"a","b","","") or max_over_time(up[5m])',
             Union(
                 (
-                    Labelled(Selector((UP,)), "a", "b"),
+                    LabelledVector(Selector((UP,)), "a", "b"),
                     Call("max_over_time", Selector((UP,), 300_000)),
                 )
             ),

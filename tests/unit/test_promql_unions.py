@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_gpu.prometheus.label_sets import LabelSet
-from fake_gpu.prometheus.refusals import Refused
+from fake_gpu.prometheus.refusals import QueryRefused
 from fake_gpu.prometheus.unions import SAME_LABELSET, Points, in_order, labelled, united
 
 Told = list[tuple[dict[str, str], dict[int, float]]]
@@ -40,7 +40,7 @@ def test_series_that_become_equal_are_refused_if_they_overlap() -> None:
     assert told(labelled(apart, "pod", "x", any_name=False)) == [({"pod": "x"}, {1: 5.0, 2: 6.0})]
     together = [points({1: 5.0, 2: 4.0}, pod="p"), points({2: 6.0}, pod="q")]
     for vector, any_name in ((apart, True), (together, True), (together, False)):
-        with pytest.raises(Refused, match=SAME_LABELSET) as refused:
+        with pytest.raises(QueryRefused, match=SAME_LABELSET) as refused:
             labelled(vector, "pod", "x", any_name=any_name)
         assert refused.value.http_status == 422
 
@@ -49,7 +49,7 @@ def test_an_invalid_name_of_version_2_is_valid_in_3_unless_empty() -> None:
     vector = [points({1: 5.0}, pod="p")]
     assert told(labelled(vector, "a-b", "x", any_name=True)) == [({"a-b": "x", "pod": "p"}, {1: 5})]
     for label, any_name in (("a-b", False), ("", False), ("", True)):
-        with pytest.raises(Refused, match="invalid destination label name"):
+        with pytest.raises(QueryRefused, match="invalid destination label name"):
             labelled(vector, label, "x", any_name=any_name)
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from clients.prometheus import PrometheusClient, PrometheusFailed, Series
-from idle_pruner.decision import Decision, Replica, Thresholds, Verdict, decide
+from idle_pruner.decision import Decision, Thresholds, Verdict, WorkloadPod, decide
 from idle_pruner.evidence import Evidence, collect_evidence
 from tests.idle_decisions_page import NONE, PAGE, WORDS, Case, known_tool_stops, page
 from tests.idle_workloads import (
@@ -54,7 +54,7 @@ class WithoutHttp:
         ]
 
 
-def replica(name: str, count: int, **changes: object) -> Replica:
+def replica(name: str, count: int, **changes: object) -> WorkloadPod:
     fields: dict[str, object] = {
         "namespace": "team-a",
         "name": name,
@@ -65,7 +65,7 @@ def replica(name: str, count: int, **changes: object) -> Replica:
         "has_claims": False,
         "changed_at": LONG_AGO,
     }
-    return Replica(**{**fields, **changes})  # type: ignore[arg-type]
+    return WorkloadPod(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def device(number: int, activity: float = 0.0, instance: str = "") -> TrueDevice:

@@ -9,7 +9,7 @@ import pytest
 
 from domain.clock import StoppedClock
 from domain.findings import Finding, Remedy
-from quality.causes import NEEDED_METRICS, Cause, MetricHour, cause_of
+from quality.causes import NEEDED_METRICS, GapCause, MetricHour, cause_of
 from quality.coverage import JOURNAL, SAMPLES, HourCoverage
 from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
@@ -26,41 +26,41 @@ def row(seen: int = 60, outcome: str = "ok", source: str = SAMPLES) -> HourCover
 @pytest.mark.parametrize(
     ("coverage", "metrics", "cause"),
     [
-        (row(0, "not_asked"), {}, Cause.NEVER_ASKED),
-        (row(0, "failed"), {}, Cause.QUERY_FAILED),
-        (row(0, "refused"), {"up": WHOLE}, Cause.QUERY_FAILED),
-        (row(60, "truncated"), {"up": PART}, Cause.QUERY_FAILED),
-        (row(60), {"up": WHOLE, "kube_pod_info": PART}, Cause.TARGET_DOWN),
-        (row(0), {"up": WHOLE, "kube_pod_info": GONE}, Cause.TARGET_DOWN),
+        (row(0, "not_asked"), {}, GapCause.NEVER_ASKED),
+        (row(0, "failed"), {}, GapCause.QUERY_FAILED),
+        (row(0, "refused"), {"up": WHOLE}, GapCause.QUERY_FAILED),
+        (row(60, "truncated"), {"up": PART}, GapCause.QUERY_FAILED),
+        (row(60), {"up": WHOLE, "kube_pod_info": PART}, GapCause.TARGET_DOWN),
+        (row(0), {"up": WHOLE, "kube_pod_info": GONE}, GapCause.TARGET_DOWN),
         (
             row(60),
             {"up": WHOLE, "kube_node_labels": WHOLE, "kube_pod_status_phase": PART},
-            Cause.METRIC_LOST,
+            GapCause.METRIC_LOST,
         ),
         (
             row(60),
             {"up": WHOLE, "kube_node_status_capacity": MetricHour(60, 0), "kube_pod_info": PART},
-            Cause.TARGET_DOWN,
+            GapCause.TARGET_DOWN,
         ),
         (
             row(60),
             {"up": WHOLE, "kube_node_labels": PART, "kube_pod_info": WHOLE},
-            Cause.TARGET_DOWN,
+            GapCause.TARGET_DOWN,
         ),
-        (row(60), {"up": PART, "kube_pod_info": PART}, Cause.PUSH_LOST),
-        (row(0), {"up": GONE, "kube_pod_info": GONE}, Cause.STORE_SILENT),
-        (row(0, "empty"), {}, Cause.STORE_SILENT),
-        (row(120, "degraded"), {"up": WHOLE, "kube_pod_info": WHOLE}, Cause.NOT_WHOLE),
-        (row(120, "warned"), {"up": WHOLE, "kube_pod_info": PART}, Cause.NOT_WHOLE),
-        (row(0, source=JOURNAL), {}, Cause.COLLECTOR_LOST),
-        (row(0, "empty", source=JOURNAL), {}, Cause.COLLECTOR_LOST),
-        (row(0, "not_asked", source=JOURNAL), {}, Cause.NEVER_ASKED),
-        (row(0, "failed", source=JOURNAL), {}, Cause.QUERY_FAILED),
-        (row(60, source=JOURNAL), {}, Cause.JOURNAL_GAP),
+        (row(60), {"up": PART, "kube_pod_info": PART}, GapCause.PUSH_LOST),
+        (row(0), {"up": GONE, "kube_pod_info": GONE}, GapCause.STORE_SILENT),
+        (row(0, "empty"), {}, GapCause.STORE_SILENT),
+        (row(120, "degraded"), {"up": WHOLE, "kube_pod_info": WHOLE}, GapCause.NOT_WHOLE),
+        (row(120, "warned"), {"up": WHOLE, "kube_pod_info": PART}, GapCause.NOT_WHOLE),
+        (row(0, source=JOURNAL), {}, GapCause.COLLECTOR_LOST),
+        (row(0, "empty", source=JOURNAL), {}, GapCause.COLLECTOR_LOST),
+        (row(0, "not_asked", source=JOURNAL), {}, GapCause.NEVER_ASKED),
+        (row(0, "failed", source=JOURNAL), {}, GapCause.QUERY_FAILED),
+        (row(60, source=JOURNAL), {}, GapCause.JOURNAL_GAP),
     ],
 )
 def test_the_class_of_a_gap(
-    coverage: HourCoverage, metrics: dict[str, MetricHour], cause: Cause
+    coverage: HourCoverage, metrics: dict[str, MetricHour], cause: GapCause
 ) -> None:
     assert cause_of(coverage, metrics) is cause
 

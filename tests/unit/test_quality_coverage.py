@@ -11,12 +11,12 @@ from domain.interval import Interval
 from quality.coverage import (
     JOURNAL,
     SAMPLES,
-    AcceptedGap,
+    AcceptedSourceGap,
+    CoverageGap,
     Expectation,
-    Gap,
     HourCoverage,
     HourUse,
-    Stakes,
+    UseByHour,
     coverage_statuses,
     gap_reports,
     gaps_of_hours,
@@ -25,7 +25,7 @@ from quality.coverage import (
 from quality.gap_findings import command, gap_findings
 
 BOTH = frozenset({SAMPLES, JOURNAL})
-NO_STAKES = Stakes({})
+NO_STAKES = UseByHour({})
 
 
 def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
@@ -38,16 +38,19 @@ def hours(first: int, last: int) -> Interval:
 
 def gap(
     source: str, interval: Interval, reason: str = "query failed", backfillable: bool = True
-) -> Gap:
-    return Gap("c1", source, interval, reason, backfillable)
+) -> CoverageGap:
+    return CoverageGap("c1", source, interval, reason, backfillable)
 
 
-def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> AcceptedGap:
-    return AcceptedGap("c1", source, interval, "bill_nothing", "fire drill", "ada", pod_uid)
+def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> AcceptedSourceGap:
+    return AcceptedSourceGap("c1", source, interval, "bill_nothing", "fire drill", "ada", pod_uid)
 
 
 def coverage_findings(
-    expectations: list[Expectation], gaps: list[Gap], decisions: list[AcceptedGap], stakes: Stakes
+    expectations: list[Expectation],
+    gaps: list[CoverageGap],
+    decisions: list[AcceptedSourceGap],
+    stakes: UseByHour,
 ) -> list[Finding]:
     return gap_findings(gap_reports(expectations, gaps, decisions, stakes), "EUR")
 
@@ -215,7 +218,7 @@ def test_a_gap_without_backfill_shows_how_to_accept_it() -> None:
 
 
 def test_money_at_stake_comes_from_the_nearest_measured_hour_before() -> None:
-    stakes = Stakes(
+    stakes = UseByHour(
         {
             ("c1", at(7)): HourUse(1_000_000_000, 3600, ("a",)),
             ("c1", at(8)): HourUse(12_340_000_000, 7200, ("a", "b")),
@@ -230,7 +233,7 @@ def test_money_at_stake_comes_from_the_nearest_measured_hour_before() -> None:
 
 
 def test_nothing_is_at_stake_after_a_measured_hour_without_usage() -> None:
-    stakes = Stakes(
+    stakes = UseByHour(
         {("c1", at(7)): HourUse(12_340_000_000, 7200, ("a",))}, {("c1", at(7)), ("c1", at(8))}
     )
     gaps = [gap(SAMPLES, hours(9, 10)), gap(JOURNAL, hours(9, 10))]

@@ -25,7 +25,12 @@ from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.reports.opened_facts import FactsOfAnotherVersion
 from warehouse.snapshot_reader import PROVIDER, QueryTimeout, SnapshotMissing, Snapshots
-from warehouse.snapshots import Issued, SnapshotsNotWritten, Written, write_snapshots
+from warehouse.snapshots import (
+    IssuedDocument,
+    SnapshotsNotWritten,
+    WrittenSnapshots,
+    write_snapshots,
+)
 
 HOUR = timedelta(hours=1)
 OCTOBER = AboutPeriod(
@@ -70,15 +75,17 @@ def marts(*pods: Mapping[str, Any], tenants: Sequence[str] = ("vision", OTHER)) 
     return rows
 
 
-def invoice(tenant: str) -> Issued:
+def invoice(tenant: str) -> IssuedDocument:
     files = [(f"INV-{tenant}.pdf", "cd" * 32)]
     number = f"INV-{tenant}"
-    return Issued("2026-10", tenant, number, "invoice", "Issued", "USD", "5.00", START, files)
+    return IssuedDocument(
+        "2026-10", tenant, number, "invoice", "Issued", "USD", "5.00", START, files
+    )
 
 
 def snapshots_of(
-    folder: Path, rows: Mapping[str, Any], issued: Sequence[Issued] = ()
-) -> tuple[Home, Written]:
+    folder: Path, rows: Mapping[str, Any], issued: Sequence[IssuedDocument] = ()
+) -> tuple[Home, WrittenSnapshots]:
     home = Home.create(folder)
     home.warehouse_path.unlink(missing_ok=True)
     with connected(home.warehouse_path) as connection:
@@ -105,7 +112,7 @@ TWO = marts(pod("vision", "a"), pod(OTHER, "b", 7))
 
 def test_a_tenant_has_exactly_its_own_rows(tmp_path: Path) -> None:
     home, written = snapshots_of(tmp_path, TWO, [invoice("vision"), invoice(OTHER)])
-    assert written == Written(tenant_count=2, written_count=3)
+    assert written == WrittenSnapshots(tenant_count=2, written_count=3)
     found = contents(home, "vision")
     assert OTHER not in repr(found)
     with Snapshots(home.snapshots).opened("vision") as facts:
@@ -288,5 +295,5 @@ def test_an_empty_ledger_has_no_tenants(tmp_path: Path) -> None:
         fill(connection, "marts", {})
     never = datetime(2026, 10, 1, tzinfo=UTC)
     about = replace(OCTOBER, data_complete_to=never, counted_until=never)
-    assert write_snapshots(home, [about], [], []) == Written(0, 1)
+    assert write_snapshots(home, [about], [], []) == WrittenSnapshots(0, 1)
     assert Snapshots(home.snapshots).tenants() == []

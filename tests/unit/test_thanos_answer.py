@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from ingestion.thanos.response import REASON_LENGTH_LIMIT, read_matrix
-from ingestion.thanos.thanos_client import Reply
+from ingestion.thanos.thanos_client import StoreResponse
 from warehouse.manifest import Outcome
 
 ONE = {"metric": {"__name__": "up"}, "values": [[1790848800, "1"]]}
 
 
-def reply(body: Any, status: int = 200, content_type: str = "application/json") -> Reply:
+def reply(body: Any, status: int = 200, content_type: str = "application/json") -> StoreResponse:
     text = body if isinstance(body, str) else json.dumps(body)
-    return Reply(status, content_type, text.encode())
+    return StoreResponse(status, content_type, text.encode())
 
 
 def success(result: Any, kind: str = "matrix", **more: Any) -> dict[str, Any]:
@@ -66,7 +66,9 @@ def test_a_body_that_ends_early_is_truncated(cut: int) -> None:
 
 
 def test_a_connection_that_ended_early_is_truncated_also_with_valid_json() -> None:
-    cut = Reply(200, "application/json", json.dumps(success([ONE])).encode(), "cut off", True)
+    cut = StoreResponse(
+        200, "application/json", json.dumps(success([ONE])).encode(), "cut off", True
+    )
     assert read_matrix(cut).outcome is Outcome.TRUNCATED
 
 
@@ -144,13 +146,13 @@ def test_limits_of_the_server_are_recognised(text: str) -> None:
 
 
 def test_the_clients_limit_on_size_is_a_limit() -> None:
-    large = Reply(200, "application/json", b"", "larger than 10 bytes", too_large=True)
+    large = StoreResponse(200, "application/json", b"", "larger than 10 bytes", too_large=True)
     matrix = read_matrix(large)
     assert (matrix.outcome, matrix.limit_hit) == (Outcome.REFUSED, True)
 
 
 def test_a_timeout_may_be_due_to_the_size_of_the_query() -> None:
-    hung = Reply(0, "", b"", "timed out (ReadTimeout)", timed_out=True)
+    hung = StoreResponse(0, "", b"", "timed out (ReadTimeout)", timed_out=True)
     matrix = read_matrix(hung)
     assert (matrix.outcome, matrix.limit_hit) == (Outcome.FAILED, True)
 

@@ -19,7 +19,7 @@ from ingestion.settings import Connection
 from ingestion.thanos.thanos_client import (
     TRIES_LIMIT,
     WAIT_BUDGET_SECONDS,
-    Reply,
+    StoreResponse,
     ThanosClient,
 )
 
@@ -58,7 +58,7 @@ class Line:
             answer_bytes_limit=limit,
         )
 
-    def post(self) -> Reply:
+    def post(self) -> StoreResponse:
         return self.client.post("/api/v1/query", FORM)
 
 

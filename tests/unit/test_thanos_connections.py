@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from ingestion.settings import Connection
-from ingestion.thanos.thanos_client import Reply, ThanosClient
+from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
 from tests.tunnel_proxy import tunnel_proxy
 
 BODY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
@@ -118,7 +118,7 @@ def server_tls(keys: Path, client_required: bool) -> ssl.SSLContext:
     return context
 
 
-def asked(connection: Connection) -> Reply:
+def asked(connection: Connection) -> StoreResponse:
     with ThanosClient(connection, wait=lambda seconds: None) as client:
         return client.post("/api/v1/query", {"query": "up[1h]"})
 

@@ -18,7 +18,7 @@ from domain.interval import Interval
 from ingestion.evidence.hour_ledger import HourEntry, hour_ledger
 from ingestion.evidence.landing import Landing
 from ingestion.thanos.pull import pull_hours
-from ingestion.thanos.recheck import Difference, recheck
+from ingestion.thanos.recheck import SampleCountDifference, recheck
 from tests.samples_by_hand import (
     CLUSTER,
     HOUR,
@@ -67,13 +67,13 @@ def test_nothing_differs_if_the_server_counts_the_landed_samples(tmp_path: Path)
 def test_late_samples_name_their_hour_and_both_counts(tmp_path: Path) -> None:
     server = counting(**{REQUESTS: ["6", "4"]})
     found = recheck(CLUSTER, WINDOW, landed(tmp_path), server.client())
-    assert found.differences == (Difference(TEN, REQUESTS, 6, 10),)
+    assert found.differences == (SampleCountDifference(TEN, REQUESTS, 6, 10),)
     assert found.hours == (TEN,)
 
 
 def test_missing_samples_are_a_difference(tmp_path: Path) -> None:
     found = recheck(CLUSTER, WINDOW, landed(tmp_path), counting(up=[]).client())
-    assert found.differences == (Difference(TEN, "up", 6, 0),)
+    assert found.differences == (SampleCountDifference(TEN, "up", 6, 0),)
 
 
 def test_every_replica_is_counted_as_on_the_server(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_every_replica_is_counted_as_on_the_server(tmp_path: Path) -> None:
     assert recheck(CLUSTER, WINDOW, entries, both.client()).differences == ()
     one_lost = counting(**{REQUESTS: ["6", "5"]})
     assert recheck(CLUSTER, WINDOW, entries, one_lost.client()).differences == (
-        Difference(TEN, REQUESTS, 12, 11),
+        SampleCountDifference(TEN, REQUESTS, 12, 11),
     )
 
 

@@ -23,7 +23,7 @@ from ingestion.metric_catalogue import TELEMETRY_ENTRIES
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.telemetry import FUNCTIONS, METRIC_LABEL, UNION, UNION_LIMIT
-from ingestion.thanos.thanos_client import Reply, ThanosClient
+from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
 from tests.derived_rows import rows_landed
 from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, quiet_fleet
 from warehouse.manifest import Attempt, Outcome, Sampling
@@ -36,32 +36,32 @@ NARROW_BYTES = 30_000
 class WithoutUnions(ThanosClient):
     """A server whose language has no unions."""
 
-    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
         if " or " not in form.get("query", ""):
             return super().post(path, form)
         body = b'{"status":"error","errorType":"bad_data","error":"unknown function"}'
-        return Reply(400, "application/json", body)
+        return StoreResponse(400, "application/json", body)
 
 
 class Limited(ThanosClient):
     """A server that refuses the counts of more than one metric and hour as too large."""
 
-    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
         query = form.get("query", "")
         if "count_over_time" not in query or " or " not in query:
             return super().post(path, form)
         body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
-        return Reply(422, "application/json", body)
+        return StoreResponse(422, "application/json", body)
 
 
 class Sparing(ThanosClient):
     """A server that refuses every query of one metric as too large."""
 
-    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
         if f"{TELEMETRY_ENTRIES[0].metric}{{" not in form.get("query", ""):
             return super().post(path, form)
         body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
-        return Reply(422, "application/json", body)
+        return StoreResponse(422, "application/json", body)
 
 
 class Narrow(ThanosClient):

@@ -22,7 +22,7 @@ from orchestration.dagster_code.instance import (
     require_database,
 )
 from orchestration.dagster_code.model_assets import POOL
-from orchestration.dagster_code.run_tags import MarkingLauncher
+from orchestration.dagster_code.run_tags import HomeTaggingLauncher
 from tests.orchestrated import prepare_models
 from warehouse.home import Home
 
@@ -55,7 +55,7 @@ def test_it_prints_the_environment_of_dagster_with_pool_and_launcher(
     monkeypatch.setenv("DAGSTER_HOME", environment["DAGSTER_HOME"])
     with dg.DagsterInstance.get() as instance:
         assert instance.event_log_storage.get_concurrency_info(POOL).slot_count == 1
-        assert isinstance(instance.run_launcher, MarkingLauncher)
+        assert isinstance(instance.run_launcher, HomeTaggingLauncher)
     workspace = yaml.safe_load((home.dagster / "workspace.yaml").read_text())
     [location] = workspace["load_from"]
     assert location["python_module"]["module_name"] == "orchestration.dagster_code.definitions"

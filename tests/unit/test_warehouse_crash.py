@@ -13,7 +13,7 @@ from warehouse.connection import connected
 from warehouse.content_hash import period_sha256
 from warehouse.home import Home
 from warehouse.switch import switch_in
-from warehouse.switched import Switched, WarehouseLost, note, require_intact
+from warehouse.switched import SwitchedPeriod, WarehouseLost, note, require_intact
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
@@ -63,7 +63,7 @@ def build(tmp_path: Path, home: Home) -> Path:
             "select '2026-10' as billing_period, range as seconds from range(1000)"
         )
     with connected(path, read_only=True) as connection:
-        counted = Switched(period_sha256(connection, PERIOD.name), {"fct_a": 1000})
+        counted = SwitchedPeriod(period_sha256(connection, PERIOD.name), {"fct_a": 1000})
     home.build.mkdir(exist_ok=True)
     note(home, PERIOD.name, counted)
     return path

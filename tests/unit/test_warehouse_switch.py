@@ -13,7 +13,7 @@ from warehouse.connection import connected
 from warehouse.content_hash import period_sha256, row_counts
 from warehouse.home import Home
 from warehouse.switch import switch_in
-from warehouse.switched import Switched, WarehouseLost, note, require_intact
+from warehouse.switched import SwitchedPeriod, WarehouseLost, note, require_intact
 
 SEPTEMBER, OCTOBER = BillingPeriod("2026-09"), BillingPeriod("2026-10")
 
@@ -77,7 +77,7 @@ def noted(home: Home, period: BillingPeriod) -> None:
     """Note the content of a period, as a refresh does after its switch."""
     with connected(home.warehouse_path, read_only=True) as connection:
         counts = row_counts(connection)[period.name]
-        note(home, period.name, Switched(period_sha256(connection, period.name), counts))
+        note(home, period.name, SwitchedPeriod(period_sha256(connection, period.name), counts))
 
 
 NEW_SHAPE = "'h100' as gpu_class, 9 as seconds, 'n1' as node_name"

@@ -27,7 +27,7 @@ from warehouse.content_hash import row_counts
 from warehouse.home import Home
 from warehouse.publish import MAIN, newest_version
 from warehouse.switch import MARTS
-from warehouse.switched import Switched, periods_in, switched_periods
+from warehouse.switched import SwitchedPeriod, periods_in, switched_periods
 
 Row = dict[str, Any]
 
@@ -135,7 +135,7 @@ def _newest(found: Mapping[str, Mapping[str, int]]) -> str:
 
 @contextmanager
 def _opened(
-    home: Home, noted: Mapping[str, Switched], wanted: str
+    home: Home, noted: Mapping[str, SwitchedPeriod], wanted: str
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path, str]]:
     """The copy, if it has the facts that were last switched in; else the warehouse."""
     copy = newest_version(home)
@@ -162,7 +162,7 @@ def _opened(
         yield connection, home.warehouse_path, MARTS
 
 
-def _copied(path: Path, noted: Mapping[str, Switched]) -> duckdb.DuckDBPyConnection | None:
+def _copied(path: Path, noted: Mapping[str, SwitchedPeriod]) -> duckdb.DuckDBPyConnection | None:
     """The opened copy, if it has exactly the facts that were switched in."""
 
     connection = connect(path, read_only=True, outside_sql=True)

@@ -53,7 +53,7 @@ class UnknownGrouping(WrongUse):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageGroup:
     """One row: its group, and its sums."""
 
     tenant: str
@@ -85,7 +85,7 @@ def usage(
     *,
     tenant: str = "",
     of_provider: bool = False,
-) -> list[Usage]:
+) -> list[UsageGroup]:
     """The rows of a window, in order; of all tenants, or of one, or of the provider's own use."""
     names = columns_of(by)
     facts.require(window)
@@ -102,7 +102,7 @@ def usage(
     found = facts.rows(statement(__file__, "usage"), parameters)
     found.sort(key=lambda row: _order(row, names))
     return [
-        Usage(
+        UsageGroup(
             tenant=row["tenant"],
             about=tuple((name, row[name]) for name in names),
             pod_count=row["pod_count"],
@@ -130,7 +130,7 @@ def burn_rates(facts: Facts, period: str, by: str, tenant: str = "") -> list[Row
     return [{name: row[name] for name in names} for row in found]
 
 
-def rounded_costs(found: Sequence[Usage]) -> list[int]:
+def rounded_costs(found: Sequence[UsageGroup]) -> list[int]:
     """Each row's cost in minor units: the tenant's sum rounded once, apportioned to its rows."""
     groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, row in enumerate(found):

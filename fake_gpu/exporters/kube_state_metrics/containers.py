@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fake_gpu.exporters.exposition import Head, MetricKind, Pairs
+from fake_gpu.exporters.exposition import FamilyHead, MetricKind, Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import (
     Document,
-    Family,
+    ObjectMetric,
     Rows,
     epoch,
     resource_rows,
@@ -127,11 +127,11 @@ _LAST = "_last_terminated_"
 
 def _family(
     name: str, text: str, rows: Callable[[Document], Rows], kind: MetricKind = "gauge"
-) -> Family:
-    return Family(Head(f"kube_pod_{name}", text, kind), "Pod", own_labels, rows)
+) -> ObjectMetric:
+    return ObjectMetric(FamilyHead(f"kube_pod_{name}", text, kind), "Pod", own_labels, rows)
 
 
-def _states(init: bool) -> list[Family]:
+def _states(init: bool) -> list[ObjectMetric]:
     """The families of the states of containers, or of init containers."""
     prefix = "init_container_status_" if init else "container_status_"
     one, many = ("init container", "init containers") if init else ("container", "containers")
@@ -169,7 +169,7 @@ def _states(init: bool) -> list[Family]:
     return families
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[ObjectMetric, ...] = (
     _family(
         "container_info", _STABLE + "Information about a container in a pod.", _info(init=False)
     ),

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from fake_gpu.exporters.exposition import Head, Line, Pairs
+from fake_gpu.exporters.exposition import FamilyHead, Pairs, SeriesLine
 
 Document = Mapping[str, Any]
 # Labels beyond the object's own, and the value.
@@ -31,18 +31,18 @@ _STATUSES = ("True", "False", "Unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ObjectMetric:
     """One metric of one kind of object."""
 
-    head: Head
+    head: FamilyHead
     kind: str  # of the objects: "Pod"
     own: Callable[[Document], Pairs]  # the labels that name the object
     rows: Callable[[Document], Rows]
 
-    def lines(self, document: Document) -> Iterator[Line]:
+    def lines(self, document: Document) -> Iterator[SeriesLine]:
         own = self.own(document)
         for labels, value in self.rows(document):
-            yield Line((*own, *labels), float(value))
+            yield SeriesLine((*own, *labels), float(value))
 
 
 @lru_cache(maxsize=4096)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fake_gpu.exporters.exposition import Head, Pairs, family_text
+from fake_gpu.exporters.exposition import FamilyHead, Pairs, family_text
 from fake_gpu.exporters.kube_state_metrics import containers, namespaced, nodes, pods
 from fake_gpu.exporters.kube_state_metrics.forms import (
     Document,
-    Family,
+    ObjectMetric,
     Rows,
     allowed,
     metadata,
@@ -43,7 +43,7 @@ class AllowLists:
     namespaces: Sequence[str] = ("*",)
 
 
-def families(allow: AllowLists | None = None) -> tuple[Family, ...]:
+def families(allow: AllowLists | None = None) -> tuple[ObjectMetric, ...]:
     """Every family, in the order of the exposition."""
     lists = allow or AllowLists()
     named = namespaced.namespace_labels
@@ -61,13 +61,15 @@ def families(allow: AllowLists | None = None) -> tuple[Family, ...]:
     return tuple(sorted([*by_allow_list, *fixed], key=lambda family: family.head.name))
 
 
-def families_of(*, openshift: bool) -> tuple[Family, ...]:
+def families_of(*, openshift: bool) -> tuple[ObjectMetric, ...]:
     """The families that a cluster's kube-state-metrics is set up to show."""
     denied = OPENSHIFT_DENIED if openshift else frozenset()
     return tuple(family for family in families() if family.head.name not in denied)
 
 
-def _labels(name: str, kind: str, own: Callable[[Document], Pairs], allow: Sequence[str]) -> Family:
+def _labels(
+    name: str, kind: str, own: Callable[[Document], Pairs], allow: Sequence[str]
+) -> ObjectMetric:
     def rows(document: Document) -> Rows:
         if not allow:
             return []
@@ -75,10 +77,10 @@ def _labels(name: str, kind: str, own: Callable[[Document], Pairs], allow: Seque
         return [(prometheus_labels("label", allowed(labels, allow)), 1)]
 
     text = "[STABLE] Kubernetes labels converted to Prometheus labels."
-    return Family(Head(name, text), kind, own, rows)
+    return ObjectMetric(FamilyHead(name, text), kind, own, rows)
 
 
-def exposition(objects: Iterable[Document], shown: Iterable[Family] | None = None) -> str:
+def exposition(objects: Iterable[Document], shown: Iterable[ObjectMetric] | None = None) -> str:
     """The whole `/metrics` for these objects. A kind without any objects is not even headed."""
     by_kind: dict[str, list[Document]] = {}
     for document in objects:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fake_gpu.exporters.exposition import Head, Pairs
+from fake_gpu.exporters.exposition import FamilyHead, Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import (
     Document,
-    Family,
+    ObjectMetric,
     Rows,
     created,
     owner_rows,
@@ -60,58 +60,73 @@ def _one(_: Document) -> Rows:
     return [((), 1)]
 
 
-FAMILIES: tuple[Family, ...] = (
-    Family(Head("kube_deployment_created", _CREATED), "Deployment", _own("deployment"), created),
-    Family(
-        Head("kube_deployment_spec_replicas", _STABLE + "Number of desired pods for a deployment."),
+FAMILIES: tuple[ObjectMetric, ...] = (
+    ObjectMetric(
+        FamilyHead("kube_deployment_created", _CREATED), "Deployment", _own("deployment"), created
+    ),
+    ObjectMetric(
+        FamilyHead(
+            "kube_deployment_spec_replicas", _STABLE + "Number of desired pods for a deployment."
+        ),
         "Deployment",
         _own("deployment"),
         _replicas,
     ),
-    Family(
-        Head("kube_job_info", _STABLE + "Information about job."), "Job", _own("job_name"), _one
+    ObjectMetric(
+        FamilyHead("kube_job_info", _STABLE + "Information about job."),
+        "Job",
+        _own("job_name"),
+        _one,
     ),
-    Family(Head("kube_job_created", _CREATED), "Job", _own("job_name"), created),
-    Family(
-        Head("kube_job_owner", _STABLE + "Information about the Job's owner."),
+    ObjectMetric(FamilyHead("kube_job_created", _CREATED), "Job", _own("job_name"), created),
+    ObjectMetric(
+        FamilyHead("kube_job_owner", _STABLE + "Information about the Job's owner."),
         "Job",
         _own("job_name"),
         owner_rows,
     ),
-    Family(Head("kube_namespace_created", _CREATED), "Namespace", namespace_labels, created),
-    Family(
-        Head("kube_namespace_status_phase", _STABLE + "kubernetes namespace status phase."),
+    ObjectMetric(
+        FamilyHead("kube_namespace_created", _CREATED), "Namespace", namespace_labels, created
+    ),
+    ObjectMetric(
+        FamilyHead("kube_namespace_status_phase", _STABLE + "kubernetes namespace status phase."),
         "Namespace",
         namespace_labels,
         _namespace_phase,
     ),
-    Family(Head("kube_replicaset_created", _CREATED), "ReplicaSet", _own("replicaset"), created),
-    Family(
-        Head("kube_replicaset_status_replicas", _STABLE + "The number of replicas per ReplicaSet."),
+    ObjectMetric(
+        FamilyHead("kube_replicaset_created", _CREATED), "ReplicaSet", _own("replicaset"), created
+    ),
+    ObjectMetric(
+        FamilyHead(
+            "kube_replicaset_status_replicas", _STABLE + "The number of replicas per ReplicaSet."
+        ),
         "ReplicaSet",
         _own("replicaset"),
         _status_replicas,
     ),
-    Family(
-        Head("kube_replicaset_spec_replicas", _STABLE + "Number of desired pods for a ReplicaSet."),
+    ObjectMetric(
+        FamilyHead(
+            "kube_replicaset_spec_replicas", _STABLE + "Number of desired pods for a ReplicaSet."
+        ),
         "ReplicaSet",
         _own("replicaset"),
         _replicas,
     ),
-    Family(
-        Head("kube_replicaset_owner", _STABLE + "Information about the ReplicaSet's owner."),
+    ObjectMetric(
+        FamilyHead("kube_replicaset_owner", _STABLE + "Information about the ReplicaSet's owner."),
         "ReplicaSet",
         _own("replicaset"),
         owner_rows,
     ),
-    Family(
-        Head("kube_resourcequota_created", _CREATED),
+    ObjectMetric(
+        FamilyHead("kube_resourcequota_created", _CREATED),
         "ResourceQuota",
         _own("resourcequota"),
         created,
     ),
-    Family(
-        Head("kube_resourcequota", _STABLE + "Information about resource quota."),
+    ObjectMetric(
+        FamilyHead("kube_resourcequota", _STABLE + "Information about resource quota."),
         "ResourceQuota",
         _own("resourcequota"),
         _quota,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fake_gpu.exporters.exposition import Head, Pairs
+from fake_gpu.exporters.exposition import FamilyHead, Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import (
     Document,
-    Family,
+    ObjectMetric,
     Rows,
     by_status,
     created,
@@ -84,11 +84,11 @@ def _addresses(node: Document) -> Rows:
         yield (("type", entry["type"]), ("address", entry["address"])), 1
 
 
-def _family(name: str, text: str, rows: Callable[[Document], Rows]) -> Family:
-    return Family(Head(f"kube_node_{name}", text), "Node", own_labels, rows)
+def _family(name: str, text: str, rows: Callable[[Document], Rows]) -> ObjectMetric:
+    return ObjectMetric(FamilyHead(f"kube_node_{name}", text), "Node", own_labels, rows)
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[ObjectMetric, ...] = (
     _family("created", _STABLE + "Unix creation timestamp", created),
     _family("deletion_timestamp", "Unix deletion timestamp", _deletion_timestamp),
     _family("info", _STABLE + "Information about a cluster node.", _info),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fake_gpu.exporters.exposition import Head, Pairs
+from fake_gpu.exporters.exposition import FamilyHead, Pairs
 from fake_gpu.exporters.kube_state_metrics.containers import own_labels, state, statuses
 from fake_gpu.exporters.kube_state_metrics.forms import (
     Document,
-    Family,
+    ObjectMetric,
     Rows,
     by_status,
     created,
@@ -160,11 +160,11 @@ def _claims(pod: Document) -> Rows:
 _STABLE = "[STABLE] "
 
 
-def _family(name: str, text: str, rows: Callable[[Document], Rows]) -> Family:
-    return Family(Head(f"kube_pod_{name}", text), "Pod", own_labels, rows)
+def _family(name: str, text: str, rows: Callable[[Document], Rows]) -> ObjectMetric:
+    return ObjectMetric(FamilyHead(f"kube_pod_{name}", text), "Pod", own_labels, rows)
 
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[ObjectMetric, ...] = (
     _family(
         "completion_time",
         _STABLE + "Completion time in unix timestamp for a pod.",
