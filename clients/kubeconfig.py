@@ -20,6 +20,8 @@ import yaml
 from clients.credentials import CredentialUnreadable, make_tls_context, read_token
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+OWN_TOKEN = Path("/var/run/secrets/gpu-ledger")
+"""Where the manifests mount a short-lived token, with the authority of the API server."""
 KUBECONFIG_BYTES_LIMIT = 4 << 20  # a file of a thousand contexts has 2 MB
 
 
@@ -58,13 +60,14 @@ def find_cluster_access(
     environment = os.environ if environment is None else environment
     if kubeconfig is None:
         host = environment.get("KUBERNETES_SERVICE_HOST", "")
-        if host and (SERVICE_ACCOUNT / "token").exists():
-            name = f"[{host}]" if ":" in host else host
-            return ClusterAccess(
-                f"https://{name}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}",
-                ca_file=SERVICE_ACCOUNT / "ca.crt",
-                token_file=SERVICE_ACCOUNT / "token",
-            )
+        for folder in (SERVICE_ACCOUNT, OWN_TOKEN):
+            if host and (folder / "token").exists():
+                name = f"[{host}]" if ":" in host else host
+                return ClusterAccess(
+                    f"https://{name}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}",
+                    ca_file=folder / "ca.crt",
+                    token_file=folder / "token",
+                )
         kubeconfig = default_kubeconfig(environment)
     return read_kubeconfig(kubeconfig)
 

@@ -153,20 +153,32 @@ class KubernetesClient:
         return self._request("POST", path, body=document)
 
     def is_allowed(
-        self, verb: str, group: str, resource: str, namespace: str = "", subresource: str = ""
+        self,
+        verb: str,
+        group: str,
+        resource: str,
+        namespace: str = "",
+        subresource: str = "",
+        *,
+        name: str = "",
+        account: str = "",
     ) -> bool:
-        """Whether this client's own user may do that, by a SelfSubjectAccessReview."""
+        """Whether this client's own user may do that, by a SelfSubjectAccessReview; or a
+        ServiceAccount (NAMESPACE:NAME), by a SubjectAccessReview.
+        """
         attributes = {"verb": verb, "group": group, "resource": resource}
-        if namespace:
-            attributes["namespace"] = namespace
-        if subresource:
-            attributes["subresource"] = subresource
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        optional = {"namespace": namespace, "subresource": subresource, "name": name}
+        attributes |= {key: value for key, value in optional.items() if value}
+        spec: Document = {"resourceAttributes": attributes}
+        kind = "SelfSubjectAccessReview"
+        if account:
+            kind = "SubjectAccessReview"
+            spec["user"] = f"system:serviceaccount:{account}"
+            everyone = "system:serviceaccounts"
+            of_namespace = f"{everyone}:{account.partition(':')[0]}"
+            spec["groups"] = ["system:authenticated", everyone, of_namespace]
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        path = f"/apis/authorization.k8s.io/v1/{kind.lower()}s"
         status = self.create(path, review).get("status")
         return isinstance(status, dict) and status.get("allowed") is True
 

@@ -25,12 +25,16 @@ OPERATOR_REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class DoctorLine:
-    """One check: its name, whether it passed, the observation, and the remedy."""
+    """One check: its name, whether it passed, the observation, and the remedy.
+
+    `patch` has the objects to apply, as YAML, where these are the remedy.
+    """
 
     check: str
     is_fine: bool
     seen: str
     remedy: str = ""
+    patch: str = ""
 
 
 def clock_line(server_seconds: float, our_seconds: float) -> DoctorLine:

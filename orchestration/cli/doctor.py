@@ -2,12 +2,12 @@
 
 Put here: the choice of clusters and sources, the check of the facts, and the table.
 Not here: the checks of a source (`ingestion.thanos.store_probe`,
-`ingestion.kubernetes.api_server_probe`).
+`ingestion.kubernetes.api_server_probe`) or of a deployment (`orchestration.deployment_checks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from clients.alertmanager import AlertmanagerFailed
-from clients.kubeconfig import read_kubeconfig
+from clients.kubeconfig import find_cluster_access, read_kubeconfig
 from clients.kubernetes import KubernetesClient
 from domain.decisions import Cluster, Source
 from domain.errors import LedgerError
@@ -26,6 +26,15 @@ from ingestion.thanos.store_probe import probe as probe_samples
 from orchestration.alerting import alertmanagers
 from orchestration.cli.output import Progress, Row, emit, home_option, output_option, progress
 from orchestration.cluster_collector import client_of
+from orchestration.deployment_checks import (
+    allowlist_lines,
+    clock_lines,
+    right_lines,
+    route_line,
+    rule_line,
+    storage_lines,
+    token_lines,
+)
 from orchestration.open_home import OpenHome
 from portal.reviews import missing_rights
 from warehouse.engine import SPARK, SparkNotUsable, require_spark
@@ -38,6 +47,7 @@ Examples:
   gpu-ledger doctor                        every cluster that is measured now
   gpu-ledger doctor --cluster CLUSTER_ID --all
   gpu-ledger doctor -o json
+  kubectl -n gpu-ledger exec deployment/ledger -- gpu-ledger doctor --in-cluster
 """
 
 FACTS = "facts are complete"
@@ -45,6 +55,8 @@ FRESH = "evidence is fresh"
 INSTALLED = "Spark is installed"
 ALERTED = "Alertmanager can be reached"
 COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
+PATCH = "patch"
+APPLY = "kubectl apply --server-side --force-conflicts -f patch.yaml"
 
 
 @click.command(epilog=EPILOG)
@@ -54,12 +66,18 @@ COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Kubeconfig of the portal's account at the hub: also check that it may review callers.",
 )
+@click.option(
+    "--in-cluster",
+    is_flag=True,
+    help="Also check the deployment in this Kubernetes cluster, and print the objects it lacks.",
+)
 @click.option("--all", "show_all", is_flag=True, help="Also list the checks that passed.")
 @home_option
 @output_option
 def doctor(
     clusters: tuple[str, ...],
     portal_kubeconfig: Path | None,
+    in_cluster: bool,
     show_all: bool,
     home_path: Path,
     output: str,
@@ -73,6 +91,11 @@ def doctor(
     config.toml, it checks that every Alertmanager responds. With --portal-kubeconfig or
     [portal.review_clusters] in config.toml, it checks the rights of the portal's account by a
     SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if there is a problem.
+
+    With --in-cluster, it also checks the rights of each installed component, the allowlist of a hub
+    of ACM, the API server's clock, the tokens of the sample stores, the home's volume, the
+    conditional creates of a bucket, and that alerts reach a receiver. Objects that are missing are
+    printed as a patch for kubectl. In a pod it uses the pod's account, elsewhere a kubeconfig.
     """
     opened = OpenHome.at(home_path)
     chosen = measured_now(opened, clusters)
@@ -83,10 +106,19 @@ def doctor(
             *engine_examined(opened),
             *alerts_examined(opened),
             *portal_examined(opened, portal_kubeconfig),
+            *(deployment_examined(opened) if in_cluster else ()),
         ]
     bad = [row for row in rows if not row["fine"]]
     shown = rows if show_all or output != "table" else bad
-    emit(shown, output, COLUMNS, empty="No problem was found.")
+    emit(
+        shown,
+        output,
+        (*COLUMNS, PATCH) if in_cluster and output != "table" else COLUMNS,
+        empty="No problem was found.",
+    )
+    patches = dict.fromkeys(str(row[PATCH]) for row in rows if row[PATCH])
+    if patches and output == "table":
+        click.echo("---\n".join((f"\n# patch.yaml; apply it: {APPLY}\n", *patches)), nl=False)
     if chosen:
         click.echo(f"{len(rows)} checks of {len(chosen)} clusters; {len(bad)} not fine.", err=True)
     else:
@@ -109,33 +141,24 @@ def examined(opened: OpenHome, chosen: Sequence[Cluster], report: Progress) -> l
         for source in row.expected_sources:
             report(number, len(chosen), f"{row.cluster_name} {source.value}")
             lines = _lines(CHECKS[source.value], opened, row.cluster_id)
-            for line in (*lines, _newest_hour(opened, row.cluster_id, source)):
-                shown = (line.check, line.is_fine, line.seen, _remedy(line))
-                rows.append(
-                    dict(zip(COLUMNS, (row.cluster_name, source.value, *shown), strict=True))
-                )
+            newest = _newest_hour(opened, row.cluster_id, source)
+            rows += [_row(row.cluster_name, source.value, line) for line in (*lines, newest)]
     report(len(chosen), len(chosen), "")
     return rows
 
 
 def facts_examined(opened: OpenHome) -> list[Row]:
     """The lines about the warehouse."""
-    rows: list[Row] = []
-    for line in _lines(lambda opened, _: _facts(opened), opened, ""):
-        shown = ("", "warehouse", line.check, line.is_fine, line.seen, _remedy(line))
-        rows.append(dict(zip(COLUMNS, shown, strict=True)))
-    return rows
+    lines = _lines(lambda opened, _: _facts(opened), opened, "")
+    return [_row("", "warehouse", line) for line in lines]
 
 
 def engine_examined(opened: OpenHome) -> list[Row]:
     """The line about Spark; none where DuckDB computes the facts."""
-    rows: list[Row] = []
     if opened.settings.engine.kind != SPARK:
-        return rows
-    for line in _lines(lambda opened, _: [_engine(opened)], opened, ""):
-        shown = ("", "engine", line.check, line.is_fine, line.seen, _remedy(line))
-        rows.append(dict(zip(COLUMNS, shown, strict=True)))
-    return rows
+        return []
+    lines = _lines(lambda opened, _: [_engine(opened)], opened, "")
+    return [_row("", "engine", line) for line in lines]
 
 
 def _engine(opened: OpenHome) -> DoctorLine:
@@ -149,13 +172,10 @@ def _engine(opened: OpenHome) -> DoctorLine:
 
 def alerts_examined(opened: OpenHome) -> list[Row]:
     """A line for each Alertmanager of the settings; none where gpu-ledger sends no alerts."""
-    rows: list[Row] = []
     if not opened.settings.alerts.send:
-        return rows
-    for line in _lines(lambda opened, _: _alertmanagers(opened), opened, ""):
-        shown = ("", "alerts", line.check, line.is_fine, line.seen, _remedy(line))
-        rows.append(dict(zip(COLUMNS, shown, strict=True)))
-    return rows
+        return []
+    lines = _lines(lambda opened, _: _alertmanagers(opened), opened, "")
+    return [_row("", "alerts", line) for line in lines]
 
 
 def _alertmanagers(opened: OpenHome) -> list[DoctorLine]:
@@ -177,12 +197,47 @@ def portal_examined(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:
     """One line for each API server that reviews the callers of the portal."""
     accounts = {name: Path(path) for name, path in opened.settings.review_clusters.items()}
     accounts |= {"hub": kubeconfig} if kubeconfig else {}
+    return [
+        _row(name, "portal", line)
+        for name, path in accounts.items()
+        for line in _lines(partial(_reviews, path), opened, name)
+    ]
+
+
+def deployment_examined(opened: OpenHome) -> list[Row]:
+    """The lines about the deployment in this Kubernetes cluster."""
+    checks: dict[str, Callable[[KubernetesClient], Iterable[DoctorLine]]] = {
+        "rights": right_lines,
+        "allowlist": lambda client: allowlist_lines(client, opened.settings.pod_labels),
+        "clocks": lambda client: clock_lines(client, opened.clock),
+        "samples": lambda _: token_lines(opened.settings),
+        "storage": lambda _: storage_lines(opened.home),
+        "alerts": lambda client: _routes(opened, client),
+    }
+    try:
+        client = KubernetesClient(find_cluster_access())
+    except LedgerError as error:
+        return [_row("", "rights", _prevented(error))]
     rows: list[Row] = []
-    for name, path in accounts.items():
-        for line in _lines(partial(_reviews, path), opened, name):
-            shown = (name, "portal", line.check, line.is_fine, line.seen, _remedy(line))
-            rows.append(dict(zip(COLUMNS, shown, strict=True)))
+    with closing(client):
+        for name, check in checks.items():
+            try:
+                rows += [_row("", name, line) for line in check(client)]
+            except LedgerError as error:
+                rows.append(_row("", name, _prevented(error)))
     return rows
+
+
+def _routes(opened: OpenHome, client: KubernetesClient) -> list[DoctorLine]:
+    """Where alerts go: by this program's Alertmanagers, or by the PrometheusRule."""
+    if not opened.settings.alerts.send:
+        return [rule_line(client)]
+    peers = alertmanagers(opened)
+    try:
+        return [route_line(peer) for peer in peers]
+    finally:
+        for peer in peers:
+            peer.close()
 
 
 def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[DoctorLine]:
@@ -219,8 +274,10 @@ def _problem_of(opened: OpenHome, period: str, *, is_there: bool, was_counted: b
     return ""
 
 
-def _remedy(line: DoctorLine) -> str:
-    return "" if line.is_fine else line.remedy
+def _row(cluster: str, source: str, line: DoctorLine) -> Row:
+    remedy = "" if line.is_fine else line.remedy
+    shown = (cluster, source, line.check, line.is_fine, line.seen, remedy, line.patch)
+    return dict(zip((*COLUMNS, PATCH), shown, strict=True))
 
 
 def _lines(
@@ -230,7 +287,11 @@ def _lines(
     try:
         return check(opened, cluster_id)
     except LedgerError as error:
-        return [DoctorLine("can be queried", False, f"{error.where}: {error.seen}", error.remedy)]
+        return [_prevented(error)]
+
+
+def _prevented(error: LedgerError) -> DoctorLine:
+    return DoctorLine("can be queried", False, f"{error.where}: {error.seen}", error.remedy)
 
 
 def _samples(opened: OpenHome, cluster_id: str) -> list[DoctorLine]:

@@ -30,6 +30,7 @@ TOKENS = {
     "portal": "",  # may review tokens and rights
     "system:serviceaccount:gpu-ledger-idle-pruner:idle-pruner": "",  # by its manifests
     "system:serviceaccount:gpu-ledger-fake-gpus:fake-gpus": "",  # by its manifests
+    "system:serviceaccount:gpu-ledger:ledger": "",  # by its manifests
 }
 # No controller creates service accounts here. Statuses that a test writes must not be changed.
 WITHOUT_PLUGINS = "ServiceAccount,ResourceQuota,TaintNodesByCondition,NodeRestriction,Priority"
