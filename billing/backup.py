@@ -20,7 +20,7 @@ from billing.guard import RESTORES, mark_restored
 from billing.record import Record
 from billing.sealing import from_bytes, sha256, to_bytes
 from domain.clock import Clock
-from domain.errors import EvidenceChanged, LedgerError, WrongUse
+from domain.errors import EvidenceChanged, FileDamaged, LedgerError, WrongUse
 from warehouse.home import LAYOUT_FILE, Home
 from warehouse.lease import LEASE_KEY
 from warehouse.store import FolderStore, KeyNotAllowed, Store, open_store, validate_key
@@ -37,7 +37,7 @@ VerifyEvidence = Callable[[Store, Record], Iterable[LedgerError]]
 class NotABackup(WrongUse):
     """A folder without a listing of a backup, or a target folder that is not empty."""
 
-    code = "BACKUP-001"
+    code = "HOME-001"
 
     def __init__(self, folder: Path, seen: str) -> None:
         super().__init__(
@@ -51,7 +51,7 @@ class NotABackup(WrongUse):
 class BackupChanged(EvidenceChanged):
     """A file of a backup is missing, new or changed."""
 
-    code = "BACKUP-002"
+    code = FileDamaged.code
 
     def __init__(self, folder: Path, name: str, seen: str) -> None:
         super().__init__(

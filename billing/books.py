@@ -14,24 +14,7 @@ from billing.events import Ledger, NumberedDocument, RecordEvent
 from billing.invoice import read_line, read_lines
 from billing.lines import Line
 from billing.record import Record
-from domain.errors import WrongUse
-
-
-class NoSuchDocument(WrongUse):
-    """A number without a document."""
-
-    code = "BOOK-001"
-
-    def __init__(self, number: str, issued: Iterable[str]) -> None:
-        last = list(issued)[-1:]
-        super().__init__(
-            where=f"document {number}",
-            seen=f"no document has this number; the last one is {last[0]}"
-            if last
-            else "no document was issued",
-            why="only issued documents can be voided, verified or explained",
-            remedy="`gpu-ledger invoice P` lists the numbers of month P",
-        )
+from domain.errors import UnknownName
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +42,13 @@ class LedgerDocuments:
         for document in documents:
             if document.number == number:
                 return document
-        raise NoSuchDocument(number, [document.number for document in documents])
+        last = f"the last one is {documents[-1].number}" if documents else "none was issued"
+        raise UnknownName(
+            where=f"document {number}",
+            seen=f"no document has this number; {last}",
+            why="only issued documents can be voided, verified or explained",
+            remedy="`gpu-ledger invoice P` lists the numbers of month P",
+        )
 
     def numbers_of(self, period: str) -> dict[str, str]:
         """Tenant → the number of the document that the period's close issued to it."""

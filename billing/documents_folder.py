@@ -22,7 +22,7 @@ from billing.rendering.document_files import document_files, is_file_of, month_f
 from billing.sealing import sha256, to_bytes
 from billing.verifier import VERIFIER, write_bundle
 from domain.billing_period import BillingPeriod
-from domain.errors import EvidenceChanged
+from domain.errors import OtherVersionNeeded
 from warehouse.home import Home
 from warehouse.store import KeyNotAllowed, StoreUnusable, validate_key
 
@@ -36,10 +36,8 @@ TENANTS = "tenants"
 """A level of its own: a tenant can have the name `provider` or `focus`."""
 
 
-class RenderedDifferently(EvidenceChanged):
+class RenderedDifferently(OtherVersionNeeded):
     """Issued files that are missing in documents/, and that this version renders differently."""
-
-    code = "SEAL-002"
 
     def __init__(self, folder: Path, names: Sequence[str], issued_by: str) -> None:
         period = folder.name

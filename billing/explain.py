@@ -19,7 +19,7 @@ from typing import Any
 from billing.books import LedgerDocuments
 from billing.landed_evidence import NOT_NAMED, find_in_response
 from billing.record import Record, sealed_key
-from domain.errors import WrongUse
+from domain.errors import UnknownName
 from domain.interval import Interval, format_instant, parse_instant
 from domain.money import format_nanos
 from warehouse.attempt_hours import AttemptHour, attempt_hours
@@ -27,20 +27,6 @@ from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.reconciliation_rules import reconciliation_rules
 from warehouse.switched import counted_sha256
-
-
-class NoSuchLine(WrongUse):
-    """A line, pod or response that does not exist."""
-
-    code = "EXPLAIN-001"
-
-    def __init__(self, where: str, seen: str, remedy: str) -> None:
-        super().__init__(
-            where=where,
-            seen=seen,
-            why="the command starts from an existing line or response",
-            remedy=remedy,
-        )
 
 
 class StopKind(Enum):
@@ -93,8 +79,12 @@ def explain_response(home: Home, sha256: str) -> list[Stop]:
         hour for hour in attempt_hours(home.landing_store()) if sha256 in hour.row["answer_sha256s"]
     ]
     if not hours:
-        seen = "no manifest names this hash"
-        raise NoSuchLine(f"answer {sha256}", seen, "see the hashes with `gpu-ledger explain`")
+        raise UnknownName(
+            where=f"answer {sha256}",
+            seen="no manifest names this hash",
+            why="the command starts from an existing line or response",
+            remedy="see the hashes with `gpu-ledger explain`",
+        )
     record = Record(home.record_store())
     rows = []
     for issued in record.ledger().documents():
@@ -115,10 +105,11 @@ def _line(document: Mapping[str, Any], number: int) -> Mapping[str, Any]:
         if entry["line"] == number:
             found: Mapping[str, Any] = entry
             return found
-    raise NoSuchLine(
-        f"{document['number']} line {number}",
-        f"its last line is {len(document['lines'])}",
-        f"gpu-ledger explain {document['number']} --line 1",
+    raise UnknownName(
+        where=f"{document['number']} line {number}",
+        seen=f"its last line is {len(document['lines'])}",
+        why="the command starts from an existing line or response",
+        remedy=f"gpu-ledger explain {document['number']} --line 1",
     )
 
 
@@ -131,10 +122,11 @@ def _chosen(pods: Sequence[Mapping[str, Any]], number: str, uid: str) -> Mapping
     for pod in pods:
         if uid in ("", pod["pod_uid"]):
             return pod
-    raise NoSuchLine(
-        f"{number}, pod {uid}",
-        "the line has no pod of this UID",
-        "choose one of the listed pods",
+    raise UnknownName(
+        where=f"{number}, pod {uid}",
+        seen="the line has no pod of this UID",
+        why="the command starts from an existing line or response",
+        remedy="choose one of the listed pods",
     )
 
 

@@ -32,7 +32,7 @@ RESTORES = "restores/"
 class RestoredRecord(WrongUse):
     """A record from a backup that was not released yet."""
 
-    code = "RECORD-003"
+    code = "RECORD-002"
 
     def __init__(self, location: str, head: Head) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class RestoredRecord(WrongUse):
 class KnownHeadMissing(CheckFailed):
     """A head that was kept outside is not in the record."""
 
-    code = "RECORD-002"
+    code = "RECORD-001"
 
     def __init__(self, location: str, attested: Head, found: Head, kept_at: str) -> None:
         super().__init__(

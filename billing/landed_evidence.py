@@ -30,7 +30,7 @@ Evidence = Mapping[str, Mapping[str, Collection[str]]]
 class EvidenceMissing(EvidenceChanged):
     """Responses of the basis of a period are missing in the landing."""
 
-    code = "SEAL-001"
+    code = "LAND-001"
 
     def __init__(
         self,

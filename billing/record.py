@@ -36,7 +36,7 @@ _EVENTS = "events/"
 class RecordChangedConcurrently(TemporarilyUnavailable):
     """Another writer added an event in the meantime."""
 
-    code = "RECORD-001"
+    code = "LOCK-001"
 
     def __init__(self, location: str, expected: Head, found: Head) -> None:
         super().__init__(
@@ -51,7 +51,7 @@ class RecordChangedConcurrently(TemporarilyUnavailable):
 class StaleWriter(TemporarilyUnavailable):
     """The lease of the writer is older than the last event."""
 
-    code = "RECORD-001"
+    code = "LOCK-001"
 
     def __init__(self, location: str, fence: int, highest: int) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class StaleWriter(TemporarilyUnavailable):
 class RecordChanged(EvidenceChanged):
     """The chain has a break, or a sealed object that it names is missing or changed."""
 
-    code = "RECORD-002"
+    code = "RECORD-001"
 
     def __init__(self, location: str, key: str, seen: str) -> None:
         super().__init__(

@@ -40,7 +40,7 @@ NO_CAUSE = "counted again; neither the evidence nor the decisions have changed"
 class PeriodIsOpen(WrongUse):
     """An open period has no bills to correct."""
 
-    code = "RECOUNT-001"
+    code = "CLOSE-004"
 
     def __init__(self, period: BillingPeriod) -> None:
         super().__init__(

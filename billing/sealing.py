@@ -23,7 +23,7 @@ Document = dict[str, Any]
 class SealBroken(EvidenceChanged):
     """Sealed bytes that do not have the hash of their seal."""
 
-    code = "RECORD-002"
+    code = "RECORD-001"
 
     def __init__(self, where: str, expected: str, found: str) -> None:
         super().__init__(

@@ -36,7 +36,7 @@ T = TypeVar("T")
 class AlertmanagerFailed(TemporarilyUnavailable):
     """An Alertmanager did not accept alerts, or did not list them."""
 
-    code: ClassVar[str] = "ALERT-001"
+    code: ClassVar[str] = "SERVER-001"
 
     def __init__(self, peer: str, seen: str) -> None:
         super().__init__(

@@ -23,7 +23,7 @@ _TOKEN = re.compile(rb"[\x21-\x7e]+")
 class CredentialUnreadable(TemporarilyUnavailable):
     """A token, an authority or a certificate could not be read."""
 
-    code = "KUBE-004"
+    code = "SERVER-003"
 
     def __init__(self, path: Path | str, cause: str) -> None:
         super().__init__(

@@ -15,7 +15,7 @@ RETRY_AFTER_LIMIT = 60
 class ServerUnreachable(TemporarilyUnavailable):
     """No response arrived, or it broke off."""
 
-    code = "KUBE-001"
+    code = "SERVER-001"
 
     def __init__(self, url: str, path: str, cause: str) -> None:
         super().__init__(
@@ -29,7 +29,7 @@ class ServerUnreachable(TemporarilyUnavailable):
 class ServerRefused(TemporarilyUnavailable):
     """The server responded with a failure."""
 
-    code = "KUBE-002"
+    code = "SERVER-002"
 
     def __init__(
         self, url: str, path: str, status: int, reason: str, message: str, retry_after: str = ""
@@ -51,7 +51,7 @@ class ServerRefused(TemporarilyUnavailable):
 class NotKubernetes(TemporarilyUnavailable):
     """The response is not of the Kubernetes API: a login page, half a document."""
 
-    code = "KUBE-001"
+    code = "SERVER-001"
 
     def __init__(self, url: str, path: str, seen: str) -> None:
         super().__init__(

@@ -30,7 +30,7 @@ ANSWER_BYTES_LIMIT = 512 << 20  # half an hour of 10,000 GPUs at 15 s has about 
 class PrometheusFailed(TemporarilyUnavailable):
     """A query got no complete response."""
 
-    code: ClassVar[str] = "KUBE-001"
+    code: ClassVar[str] = "SERVER-001"
 
     def __init__(self, url: str, seen: str) -> None:
         super().__init__(

@@ -95,6 +95,30 @@ class InvalidValue(BadInput):
     code = "VALUE-001"
 
 
+class UnknownName(WrongUse):
+    """A command names a document, a query, a product or another thing that does not exist."""
+
+    code = "NAME-001"
+
+
+class InvalidSetting(BadInput):
+    """A file of settings is missing, unreadable, or has a value that is not valid."""
+
+    code = "CONF-001"
+
+
+class WrongFolder(WrongUse):
+    """The folder that a command names is not one that it can use."""
+
+    code = "HOME-001"
+
+
+class PortTaken(WrongUse):
+    """Another process uses a port that a command would listen on."""
+
+    code = "UP-001"
+
+
 class NotBillable(LedgerError):
     """The period was checked and may not be billed."""
 
@@ -105,6 +129,18 @@ class CheckFailed(LedgerError):
     """A check failed."""
 
     code = "CHECK-000"
+
+
+class FileDamaged(CheckFailed):
+    """A file of the ledger does not have the form or the bytes with which it was written."""
+
+    code = "FILE-001"
+
+
+class OtherVersionNeeded(CheckFailed):
+    """Another version of gpu-ledger reads, counts or renders something otherwise."""
+
+    code = "VERSION-001"
 
 
 class EvidenceChanged(CheckFailed):

@@ -32,7 +32,7 @@ _LONGEST_TEXT_SHOWN = 60
 class CurrenciesDiffer(BadInput):
     """One sum or comparison has amounts in two currencies."""
 
-    code = "MONEY-001"
+    code = "DEC-002"
 
     def __init__(self, left: str, right: str, where: str) -> None:
         super().__init__(

@@ -31,8 +31,9 @@ MAXIMUM_SPEED = 10_000.0
 LONGEST_NAP_SECONDS = 0.5
 
 
-class ClockRunsForward(WrongUse):
-    """A driven clock was asked to go back, or a clock that is not driven to go anywhere."""
+class SimulatedPastIsFixed(WrongUse):
+    """A request would change simulated time that was already served, or move a clock that is
+    not driven."""
 
     code = "FAKE-001"
 
@@ -48,7 +49,7 @@ class VirtualClock:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if not 0 < speed <= MAXIMUM_SPEED:
-            raise ClockRunsForward(
+            raise SimulatedPastIsFixed(
                 where="the clock of the simulated fleet",
                 seen=f"speed {speed:g} is not above 0 and at most {MAXIMUM_SPEED:g}",
                 why="time has to pass, and listeners have to keep up with it",
@@ -122,14 +123,14 @@ class VirtualClock:
 
     def _refuse(self, target: datetime) -> None:
         if self.mode != "driven":
-            raise ClockRunsForward(
+            raise SimulatedPastIsFixed(
                 where="the clock of the simulated fleet",
                 seen=f"it is {self.mode}, and the requested time is {format_instant(target)}",
                 why="only a driven clock can be set",
                 remedy="start the fleet with `gpu-ledger fake serve SCENARIO --driven`",
             )
         if target < self._origin:
-            raise ClockRunsForward(
+            raise SimulatedPastIsFixed(
                 where="the clock of the simulated fleet",
                 seen=f"it is {format_instant(self._origin)}, and the requested time is the earlier "
                 f"{format_instant(target)}",

@@ -20,7 +20,7 @@ from email.utils import format_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from domain.errors import LedgerError, TemporarilyUnavailable
+from domain.errors import LedgerError, PortTaken
 from fake_gpu.clock import VirtualClock
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.build import build_fleet
@@ -47,12 +47,6 @@ SETTLED_THRESHOLDS = (200_000, 10, 10)
 
 Scope = MutableMapping[str, Any]
 Asgi = Callable[[Scope, Any, Any], Any]
-
-
-class SimulatorPortTaken(TemporarilyUnavailable):
-    """A port that was asked for cannot be listened on."""
-
-    code = "FAKE-008"
 
 
 class Switch:
@@ -302,7 +296,7 @@ def _listen(host: str, port: int, names: list[str]) -> dict[str, socket.socket]:
         except (OSError, OverflowError) as error:
             for opened in (*sockets.values(), listening):
                 opened.close()
-            raise SimulatorPortTaken(
+            raise PortTaken(
                 where=f"{host}:{port + n}",
                 seen=f"cannot listen for {name}: {getattr(error, 'strerror', None) or error}",
                 why="the servers of one fleet need ports in a row",
@@ -338,7 +332,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
     while not all(server.started for server in running._servers):
         if time.monotonic() > deadline or not running._thread.is_alive():
             running.close()
-            raise SimulatorPortTaken(
+            raise PortTaken(
                 where="the simulated fleet",
                 seen="its servers did not start",
                 why="there is nobody to ask",

@@ -15,9 +15,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from domain.errors import WrongUse
 from domain.interval import format_instant
-from fake_gpu.clock import VirtualClock
+from fake_gpu.clock import SimulatedPastIsFixed, VirtualClock
 from fake_gpu.exporters.devices import phases
 from fake_gpu.fleet.model import DeviceHold, Fault, Fleet, PodLife, SimulatedCluster, instant
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
@@ -26,12 +25,6 @@ from fake_gpu.scenario.succession import succeeded
 
 # A clock that runs goes on while a new fleet is played; that takes so long at most.
 PLAYING_SECONDS = 2
-
-
-class PastWouldChange(WrongUse):
-    """A scenario that is taken over contradicts the past that was served."""
-
-    code = "FAKE-009"
 
 
 @dataclass(slots=True)
@@ -187,8 +180,8 @@ def _begun(faults: Sequence[Fault], now: int) -> list[tuple[object, ...]]:
     ]
 
 
-def _refused(seen: str, now: int) -> PastWouldChange:
-    return PastWouldChange(
+def _refused(seen: str, now: int) -> SimulatedPastIsFixed:
+    return SimulatedPastIsFixed(
         where="the scenario to take over",
         seen=seen,
         why=f"watches received other events, up to {format_instant(instant(now))}",

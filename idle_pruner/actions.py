@@ -39,7 +39,7 @@ from idle_pruner.records import instant_text
 class NotRestored(CheckFailed):
     """A workload is not in the state in which the pruner left it."""
 
-    code: ClassVar[str] = "PRUNE-002"
+    code: ClassVar[str] = "PRUNE-001"
 
     def __init__(self, name: ObjectName, seen: str, remedy: str) -> None:
         super().__init__(

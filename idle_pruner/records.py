@@ -12,26 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from domain.errors import TemporarilyUnavailable
+from domain.errors import FileDamaged
 from domain.interval import format_instant
-
-
-class RecordsUnreadable(TemporarilyUnavailable):
-    """A line of the records is no record."""
-
-    code: ClassVar[str] = "PRUNE-001"
-
-    def __init__(self, path: Path, line: int) -> None:
-        super().__init__(
-            where=f"{path}, line {line}",
-            seen="the line is not a record of the idle pruner",
-            why="which workloads are stopped, and their previous replicas, is read from it",
-            remedy="restore the file from a backup, or remove the damaged line",
-        )
 
 
 class PruneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,7 +88,13 @@ class Records:
                 records.append(msgspec.json.decode(line, type=PruneRecord))
             except (ValueError, RecursionError):
                 if number != len(lines) and not _is_torn(line):
-                    raise RecordsUnreadable(self.path, number) from None
+                    raise FileDamaged(
+                        where=f"{self.path}, line {number}",
+                        seen="the line is not a record of the idle pruner",
+                        why="which workloads are stopped, and their previous replicas, is read "
+                        "from it",
+                        remedy="restore the file from a backup, or remove the damaged line",
+                    ) from None
         return records
 
     def stops(self) -> list[WorkloadStop]:

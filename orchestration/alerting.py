@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from clients.alertmanager import Alertmanager, peer_addresses
 from clients.credentials import make_tls_context, read_token
 from domain.billing_period import BillingPeriod
-from domain.errors import WrongUse
+from domain.errors import InvalidSetting
 from domain.interval import parse_instant
 from orchestration.open_home import OpenHome
 from orchestration.open_hours import retention_days
@@ -32,22 +32,6 @@ if TYPE_CHECKING:
     from clients.alertmanager import Alert
 
 
-class SendingIsOff(WrongUse):
-    """Alerts were to be sent, and the settings do not say so."""
-
-    code = "ALERT-003"
-
-    def __init__(self, where: Path) -> None:
-        super().__init__(
-            where=f"{where}: [alerts]",
-            seen="send is not true",
-            why="on this site the PrometheusRules of deploy/alerts may send the same alerts; both "
-            "together would notify everything twice",
-            remedy="write send = true and alertmanagers, and remove the PrometheusRules; see "
-            "gpu-ledger doctor",
-        )
-
-
 def states_of_month(facts: Facts, period: BillingPeriod) -> list[BudgetState]:
     """The budgets of a counted month; raises NoFactsYet."""
     return budget_states(facts, period, budgets_of_month(facts, period))
@@ -56,11 +40,18 @@ def states_of_month(facts: Facts, period: BillingPeriod) -> list[BudgetState]:
 def send(opened: OpenHome) -> SendResult:
     """Post what is due to every Alertmanager of the settings, and record it.
 
-    Raises SendingIsOff, AlertmanagerFailed.
+    Raises InvalidSetting, AlertmanagerFailed.
     """
     settings = opened.settings.alerts
     if not settings.send:
-        raise SendingIsOff(opened.home.config_path)
+        raise InvalidSetting(
+            where=f"{opened.home.config_path}: [alerts]",
+            seen="send is not true",
+            why="on this site the PrometheusRules of deploy/alerts may send the same alerts; "
+            "both together would notify everything twice",
+            remedy="write send = true and alertmanagers, and remove the PrometheusRules; see "
+            "gpu-ledger doctor",
+        )
     now = opened.clock.now().replace(microsecond=0)
     with open_facts(opened.home) as facts:
         months = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import WATCH_SECONDS, KubernetesClient
-from domain.errors import WrongUse
+from domain.errors import InvalidSetting
 from domain.interval import HOUR, Interval, format_instant, hour_of
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.projections import POD_LABELS
@@ -32,26 +32,17 @@ STEP_SECONDS_LIMIT = 60.0
 Progress = Callable[[int, int, str], None]
 
 
-class NoApiServer(WrongUse):
-    """The settings do not name the cluster's API server."""
-
-    code = "CONF-001"
-
-    def __init__(self, config: Path, cluster_id: str) -> None:
-        super().__init__(
-            where=str(config),
-            seen=f"no [clusters.{cluster_id}.kubernetes]",
-            why="a collector watches the API server that this table names",
-            remedy="add the table with url, token_file and ca_file, then run "
-            "`gpu-ledger decisions check`",
-        )
-
-
 def client_of(opened: OpenHome, cluster_id: str, *, driven: bool = False) -> KubernetesClient:
     """A client of the cluster's API server, by its settings."""
     kubernetes = opened.settings.cluster(cluster_id).kubernetes
     if kubernetes is None:
-        raise NoApiServer(opened.home.config_path, cluster_id)
+        raise InvalidSetting(
+            where=str(opened.home.config_path),
+            seen=f"no [clusters.{cluster_id}.kubernetes]",
+            why="a collector watches the API server that this table names",
+            remedy="add the table with url, token_file and ca_file, then run `gpu-ledger "
+            "decisions check`",
+        )
     server = kubernetes.connection
     access = ClusterAccess(
         server.url,

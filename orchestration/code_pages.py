@@ -9,23 +9,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from domain.errors import WrongUse
+from domain.errors import UnknownName
 
 _CODE = re.compile(r"[A-Za-z]+-[0-9]{3}")
-
-
-class UnknownCode(WrongUse):
-    """No error and no finding has this code."""
-
-    code = "EXPLAIN-001"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            where=f"code {name!r}",
-            seen="no error and no finding has this code",
-            why="each printed code has a page",
-            remedy="copy it from the message, such as: gpu-ledger explain GAP-001",
-        )
 
 
 def is_code(text: str) -> bool:
@@ -34,12 +20,17 @@ def is_code(text: str) -> bool:
 
 
 def page_of(code: str) -> str:
-    """The page, as Markdown; raises UnknownCode."""
+    """The page, as Markdown; raises UnknownName."""
     for folder in ("errors", "findings"):
         path = _pages() / folder / f"{code.upper()}.md"
         if is_code(code) and path.is_file():
             return path.read_text(encoding="utf-8")
-    raise UnknownCode(code)
+    raise UnknownName(
+        where=f"code {code!r}",
+        seen="no error and no finding has this code",
+        why="each printed code has a page",
+        remedy="copy it from the message, such as: gpu-ledger explain GAP-001",
+    )
 
 
 def _pages() -> Path:

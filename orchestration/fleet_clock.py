@@ -24,7 +24,7 @@ POLL_SECONDS = 0.2
 class SimulationStopped(TemporarilyUnavailable):
     """A part of a simulated month stopped: the fleet, its clock, or a collector."""
 
-    code = "DEMO-002"
+    code = "LOG-001"
 
     def __init__(self, where: str, seen: str) -> None:
         super().__init__(

@@ -27,7 +27,7 @@ LOCK = "up.lock"
 class AlreadyUp(WrongUse):
     """Another `gpu-ledger up` runs on this home."""
 
-    code = "UP-002"
+    code = "UP-001"
 
     def __init__(self, lock: Path, url: str, processes: list[int]) -> None:
         self.url = url

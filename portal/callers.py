@@ -16,7 +16,7 @@ from domain.errors import TemporarilyUnavailable
 class ReviewFailed(TemporarilyUnavailable):
     """The rights of a caller could not be reviewed."""
 
-    code = "PORTAL-003"
+    code = "SERVER-002"
 
     def __init__(self, where: str, seen: str) -> None:
         super().__init__(

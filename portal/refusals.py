@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from domain.errors import TemporarilyUnavailable, WrongUse
+from domain.errors import FileDamaged, TemporarilyUnavailable, WrongUse
 
 
 class RequestRefused(Exception):
@@ -25,7 +25,7 @@ class RequestRefused(Exception):
 class PageNotFound(RequestRefused, WrongUse):
     """The page does not exist, or the caller may not see it; both have the same response."""
 
-    code = "PORTAL-006"
+    code = "PORTAL-003"
     status = 404
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class PageNotFound(RequestRefused, WrongUse):
 class ParameterInvalid(RequestRefused, WrongUse):
     """A parameter of a request is unknown, there twice, or has a value that is not valid."""
 
-    code = "PORTAL-007"
+    code = "PORTAL-004"
     status = 400
 
     def __init__(self, name: str, seen: str, valid: str) -> None:
@@ -55,7 +55,7 @@ class ParameterInvalid(RequestRefused, WrongUse):
 class TokenNotValid(RequestRefused, WrongUse):
     """A request has no valid token and no session."""
 
-    code = "PORTAL-008"
+    code = "PORTAL-005"
     status = 401
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class TokenNotValid(RequestRefused, WrongUse):
 class TooManyRequests(RequestRefused, TemporarilyUnavailable):
     """A caller sent more requests than it may."""
 
-    code = "PORTAL-009"
+    code = "PORTAL-002"
     status = 429
 
     def __init__(self) -> None:
@@ -82,10 +82,9 @@ class TooManyRequests(RequestRefused, TemporarilyUnavailable):
         )
 
 
-class DocumentFileMissing(RequestRefused, TemporarilyUnavailable):
+class DocumentFileMissing(RequestRefused, FileDamaged):
     """The file of an issued document is missing, or does not have the bytes that were issued."""
 
-    code = "PORTAL-010"
     status = 503
 
     def __init__(self, period: str, name: str) -> None:
@@ -100,7 +99,7 @@ class DocumentFileMissing(RequestRefused, TemporarilyUnavailable):
 class RequestNotAllowed(RequestRefused, WrongUse):
     """A request that no page of this server sends: its host, origin, method, size or form."""
 
-    code = "PORTAL-011"
+    code = "PORTAL-004"
 
     def __init__(self, status: int, seen: str, remedy: str) -> None:
         super().__init__(
@@ -115,7 +114,7 @@ class RequestNotAllowed(RequestRefused, WrongUse):
 class RequestFailed(RequestRefused, TemporarilyUnavailable):
     """The server failed while it responded."""
 
-    code = "PORTAL-012"
+    code = "LOG-001"
     status = 500
 
     def __init__(self) -> None:

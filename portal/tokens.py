@@ -41,7 +41,7 @@ _HEX = re.compile(r"[0-9a-f]+", re.ASCII)
 class TokenFileInvalid(BadInput):
     """The file of tokens cannot be used."""
 
-    code = "PORTAL-004"
+    code = "CONF-001"
 
     def __init__(self, path: Path, line: int, seen: str) -> None:
         super().__init__(

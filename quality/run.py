@@ -76,7 +76,7 @@ Also = Callable[["duckdb.DuckDBPyConnection", CheckResult], None]
 class FactsMissing(TemporarilyUnavailable):
     """The period's facts are not in the warehouse."""
 
-    code = "CHECK-001"
+    code = "FACTS-001"
 
     def __init__(self, home: Home, period: BillingPeriod) -> None:
         super().__init__(

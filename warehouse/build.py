@@ -19,7 +19,7 @@ import duckdb
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Decisions
-from domain.errors import CheckFailed, WrongUse
+from domain.errors import OtherVersionNeeded, WrongUse
 from warehouse.connection import connected
 from warehouse.content_hash import mart_names, period_sha256
 from warehouse.dbt_run import DbtProject, DbtTest, tested_models, tests_of
@@ -48,7 +48,7 @@ STEP_COUNT = 4
 class PeriodIsClosed(WrongUse):
     """A closed period was to be rebuilt in place."""
 
-    code = "WARE-006"
+    code = "CLOSE-004"
 
     def __init__(self, period: BillingPeriod) -> None:
         super().__init__(
@@ -59,10 +59,8 @@ class PeriodIsClosed(WrongUse):
         )
 
 
-class SealedFactsDiffer(CheckFailed):
+class SealedFactsDiffer(OtherVersionNeeded):
     """A closed period, counted again from its sealed evidence, has other facts than were sealed."""
-
-    code = "WARE-009"
 
     def __init__(self, period: BillingPeriod, sealed: SealedFacts, found: str) -> None:
         other = "; ".join(sealed.other_versions) or "the same versions, so other models"

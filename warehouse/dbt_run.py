@@ -44,7 +44,7 @@ LONGEST_MESSAGE = 300
 class ModelFailed(CheckFailed):
     """dbt could not build a model: the facts are not there."""
 
-    code = "WARE-005"
+    code = "WARE-001"
 
     def __init__(self, names: Sequence[str], message: str) -> None:
         listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

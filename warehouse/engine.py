@@ -44,7 +44,7 @@ ON_DUCKDB = Engine()
 class SparkNotUsable(TemporarilyUnavailable):
     """The setting demands Spark, and no Spark session can be started here."""
 
-    code = "WARE-010"
+    code = "INSTALL-001"
 
     def __init__(self, seen: str, remedy: str) -> None:
         super().__init__(

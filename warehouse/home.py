@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from domain.errors import BadInput, WrongUse
+from domain.errors import BadInput, OtherVersionNeeded, WrongFolder
 from warehouse.store import Store, make_folder, open_store, write_whole
 
 _EMPTY_CONFIG = "# The settings of this ledger; `gpu-ledger init` writes them with explanations.\n"
@@ -34,34 +34,6 @@ def _layout_text(layout: int) -> bytes:
     return f'{{"layout": {layout}}}\n'.encode()
 
 
-class NotAHome(WrongUse):
-    """The folder has no config.toml."""
-
-    code = "HOME-001"
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            where=str(path),
-            seen="no config.toml here" if path.is_dir() else "no such folder",
-            why="a ledger's home is known by its config.toml; another folder would start a new one",
-            remedy=f"point --home to the right folder, or make one: gpu-ledger init {path}",
-        )
-
-
-class FolderInUse(WrongUse):
-    """A home was to be made where other files are."""
-
-    code = "HOME-001"
-
-    def __init__(self, path: Path, found: str) -> None:
-        super().__init__(
-            where=str(path),
-            seen=f"the folder already holds {found!r}, which is no part of a home",
-            why="a home owns its folder: backups copy it, and derived parts in it are thrown away",
-            remedy="choose an empty or a new folder",
-        )
-
-
 class PlacesUnreadable(BadInput):
     """config.toml cannot be read far enough to find the stores."""
 
@@ -76,10 +48,8 @@ class PlacesUnreadable(BadInput):
         )
 
 
-class HomeNewer(WrongUse):
+class HomeNewer(OtherVersionNeeded):
     """The home was written by a newer program, whose files this one does not know."""
-
-    code = "HOME-004"
 
     def __init__(self, path: Path, found: object) -> None:
         super().__init__(
@@ -100,7 +70,13 @@ class Home:
     def open(cls, path: Path) -> Home:
         home = cls(path.resolve())
         if not home.config_path.is_file():
-            raise NotAHome(path)
+            raise WrongFolder(
+                where=str(path),
+                seen="no config.toml here" if path.is_dir() else "no such folder",
+                why="a ledger's home is known by its config.toml; another folder would start a "
+                "new one",
+                remedy=f"point --home to the right folder, or make one: gpu-ledger init {path}",
+            )
         home.migrate()
         return home
 
@@ -111,7 +87,13 @@ class Home:
         if home.path.is_dir() and not home.config_path.is_file():
             for found in sorted(home.path.iterdir()):
                 if found.name not in KEPT:
-                    raise FolderInUse(path, found.name)
+                    raise WrongFolder(
+                        where=str(path),
+                        seen=f"the folder already holds {found.name!r}, which is no part of a home",
+                        why="a home owns its folder: backups copy it, and derived parts in it "
+                        "are thrown away",
+                        remedy="choose an empty or a new folder",
+                    )
         is_new = not home.path.exists()
         for folder in (home.path, home.decisions, home.landing, home.record):
             make_folder(folder)

@@ -25,7 +25,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
 from obstore.store import MemoryStore, from_url
 
-from domain.errors import WrongUse
+from domain.errors import InvalidSetting
 from warehouse.store import Keys, ObjectMissing, StoreUnusable, validate_key
 
 if TYPE_CHECKING:
@@ -43,20 +43,6 @@ KEYS_FILE_VARIABLE = "AWS_SHARED_CREDENTIALS_FILE"
 CONNECT_TIMEOUT_SECONDS = 10
 TIMEOUT_SECONDS = 60
 """A manifest is a few kilobytes and a body a few megabytes; a minute is for a bucket far away."""
-
-
-class PlaceNotSupported(WrongUse):
-    """A URL that names no kind of store."""
-
-    code = "CONF-001"
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            where=f"the place {url.split('://', 1)[0]}://…",
-            seen="it is none of s3://, gs://, az://, file://, memory://",
-            why="evidence needs a store with conditional creates",
-            remedy="give s3://bucket/prefix in config.toml, or nothing for a folder in the home",
-        )
 
 
 def open_bucket(url: str) -> Any:
@@ -118,7 +104,13 @@ class ObjectStore:
         if parts.scheme == "memory":
             return cls(MemoryStore(), shown)
         if parts.scheme not in ("s3", "gs", "az"):
-            raise PlaceNotSupported(url)
+            raise InvalidSetting(
+                where=f"the place {url.split('://', 1)[0]}://…",
+                seen="it is none of s3://, gs://, az://, file://, memory://",
+                why="evidence needs a store with conditional creates",
+                remedy="give s3://bucket/prefix in config.toml, or nothing for a folder in the "
+                "home",
+            )
         return cls(open_bucket(url), shown)
 
     @property

@@ -29,7 +29,7 @@ PROJECT_SUFFIXES = (".sql", ".yml", ".csv", ".md")
 class ProjectMissing(TemporarilyUnavailable):
     """The package was installed without its dbt project."""
 
-    code = "WARE-003"
+    code = "INSTALL-001"
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         super().__init__(

@@ -51,7 +51,7 @@ _TABLES = {"thanos": THANOS_TABLES, "kubernetes": KUBERNETES_TABLES}
 class RunsMissing(TemporarilyUnavailable):
     """An attempt is landed, and its decoded Parquet is not there."""
 
-    code = "WARE-004"
+    code = "FACTS-001"
 
     def __init__(self, attempt: AttemptHour, folder: Path) -> None:
         super().__init__(

@@ -21,7 +21,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
-from domain.errors import BadInput, CheckFailed, TemporarilyUnavailable, WrongUse
+from domain.errors import (
+    BadInput,
+    EvidenceChanged,
+    FileDamaged,
+    TemporarilyUnavailable,
+    WrongUse,
+)
 
 KEY_LENGTH_LIMIT = 512
 """S3 allows 1024 bytes; half of it leaves room for any prefix that a bucket location adds."""
@@ -38,7 +44,7 @@ Keys = list[str]
 class KeyNotAllowed(WrongUse):
     """A key that could leave the store, or that some bucket would spell differently."""
 
-    code = "STORE-001"
+    code = "VALUE-001"
 
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -51,10 +57,10 @@ class KeyNotAllowed(WrongUse):
         )
 
 
-class ObjectMissing(TemporarilyUnavailable):
+class ObjectMissing(EvidenceChanged):
     """An object that something refers to is not in the store."""
 
-    code = "STORE-002"
+    code = "LAND-001"
 
     def __init__(self, location: str, key: str) -> None:
         super().__init__(
@@ -68,7 +74,7 @@ class ObjectMissing(TemporarilyUnavailable):
 class StoreUnusable(TemporarilyUnavailable):
     """The folder or bucket refused a read or a write: full, read-only, away."""
 
-    code = "STORE-003"
+    code = "STORE-001"
 
     def __init__(self, location: str, what: str, cause: OSError) -> None:
         super().__init__(
@@ -76,20 +82,6 @@ class StoreUnusable(TemporarilyUnavailable):
             seen=f"could not {what}: {cause.strerror or cause}",
             why="nothing was written; existing data is unchanged",
             remedy="free space or repair access (df -h, ls -ld), then run the same command again",
-        )
-
-
-class FileDamaged(CheckFailed):
-    """A file of the home was changed after the ledger wrote it."""
-
-    code = "STORE-005"
-
-    def __init__(self, where: str, cause: Exception, remedy: str) -> None:
-        super().__init__(
-            where=where,
-            seen=f"gpu-ledger cannot read it ({type(cause).__name__}: {str(cause)[:200]})",
-            why="the file was truncated, edited or overwritten, and is needed",
-            remedy=remedy,
         )
 
 
@@ -104,7 +96,12 @@ def reading(where: str, remedy: str, *errors: type[Exception]) -> Iterator[None]
     try:
         yield
     except unreadable as cause:
-        raise FileDamaged(where, cause, remedy) from cause
+        raise FileDamaged(
+            where=where,
+            seen=f"gpu-ledger cannot read it ({type(cause).__name__}: {str(cause)[:200]})",
+            why="the file was truncated, edited or overwritten, and is needed",
+            remedy=remedy,
+        ) from cause
 
 
 class Store(Protocol):

@@ -8,13 +8,13 @@ Not here: reading the tables (`domain.gpu.product_tables`), or classifying a res
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
-from domain.errors import WrongUse, shown
+from domain.errors import UnknownName, shown
 from domain.mig.geometry import Geometry
 from domain.mig.profile import mangled
 
@@ -23,35 +23,6 @@ NOT_A_DEVICE = "not-a-device"
 
 
 Key = TypeVar("Key")
-
-
-class UnknownProduct(WrongUse):
-    """A product that is not in the catalogue."""
-
-    code = "GPU-001"
-
-    def __init__(self, text: str, similar: Sequence[str]) -> None:
-        meant = f"did you mean {', '.join(similar)}? " if similar else ""
-        super().__init__(
-            where="the catalogue of GPU products",
-            seen=f"{shown(text)} is neither a product nor a GPU class",
-            why="only a card with a row has slots, shares and a class",
-            remedy=f"{meant}Add a new card as one row to decisions/products.csv",
-        )
-
-
-class NoMigGeometry(WrongUse):
-    """A question about MIG for a card without MIG."""
-
-    code = "GPU-001"
-
-    def __init__(self, product: str, known: str) -> None:
-        super().__init__(
-            where=f"the product {shown(product)}",
-            seen="its row in the catalogue has no MIG geometry",
-            why="without slots there are no layouts and no shares",
-            remedy=f"choose one of {known}; add a new card as one row to decisions/products.csv",
-        )
 
 
 class Vendor(StrEnum):
@@ -120,7 +91,14 @@ class Catalogue:
                 if wanted and name(product).lower() == wanted:
                     return product
         known = sorted({name(p) for p in devices for name in (_product_name, _class_name)})
-        raise UnknownProduct(text, difflib.get_close_matches(text, known, n=3))
+        similar = difflib.get_close_matches(text, known, n=3)
+        meant = f"did you mean {', '.join(similar)}? " if similar else ""
+        raise UnknownName(
+            where="the catalogue of GPU products",
+            seen=f"{shown(text)} is neither a product nor a GPU class",
+            why="only a card with a row has slots, shares and a class",
+            remedy=f"{meant}Add a new card as one row to decisions/products.csv",
+        )
 
     def pci_device_ids(self, text: str) -> frozenset[str]:
         """The PCI device ids of a product, or of all cards of a class."""
@@ -131,9 +109,15 @@ class Catalogue:
         return frozenset[str]().union(*(p.pci_device_ids for p in same_class))
 
     def geometry_of(self, product: GpuProduct) -> Geometry:
-        """The geometry of a product; raises NoMigGeometry without one."""
+        """The geometry of a product; raises UnknownName without one."""
         if product.geometry is None:
-            raise NoMigGeometry(product.product, self._some_mig_classes)
+            raise UnknownName(
+                where=f"the product {shown(product.product)}",
+                seen="its row in the catalogue has no MIG geometry",
+                why="without slots there are no layouts and no shares",
+                remedy=f"choose one of {self._some_mig_classes}; add a new card as one row to "
+                "decisions/products.csv",
+            )
         return product.geometry
 
     @cached_property

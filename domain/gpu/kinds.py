@@ -82,7 +82,7 @@ Classified = DeviceKind | Unclassified
 class NotClassified(CheckFailed):
     """A resource that cannot be classified."""
 
-    code = "GPU-002"
+    code = "GPU-001"
 
     def __init__(self, resource: str, why_not: str) -> None:
         super().__init__(

@@ -7,13 +7,12 @@ Not here: errors of the API server (`clients.kubernetes_errors`) and of the conf
 
 from __future__ import annotations
 
-from domain.errors import BadInput, TemporarilyUnavailable, WrongUse
+from domain.errors import TemporarilyUnavailable
+from fake_gpu.scenario.errors import InvalidScenario
 
 
-class InvalidClusterConfiguration(BadInput):
+class InvalidClusterConfiguration(InvalidScenario):
     """A configuration that no simulated GPUs can be made of."""
-
-    code = "FAKE-020"
 
     def __init__(self, where: str, seen: str) -> None:
         super().__init__(
@@ -27,7 +26,7 @@ class InvalidClusterConfiguration(BadInput):
 class KubeletUnreachable(TemporarilyUnavailable):
     """The kubelet's sockets do not respond."""
 
-    code = "FAKE-021"
+    code = "SERVER-001"
 
     def __init__(self, socket: str, seen: str) -> None:
         super().__init__(
@@ -36,18 +35,4 @@ class KubeletUnreachable(TemporarilyUnavailable):
             why="the node offers no simulated GPUs until the plugin is registered",
             remedy="check that the kubelet runs and that its folder is mounted; on nodes of kwok "
             "use the overlay kwok",
-        )
-
-
-class NoSuchSimulatedDevice(WrongUse):
-    """A failure was requested for a node or a device that is not simulated."""
-
-    code = "FAKE-022"
-
-    def __init__(self, node: str, seen: str) -> None:
-        super().__init__(
-            where=f"node {node}",
-            seen=seen,
-            why="a failure of another device would be simulated",
-            remedy="list the devices: kubectl get configmap topology-NODE -o yaml",
         )

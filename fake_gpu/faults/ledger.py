@@ -11,28 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from domain.errors import CheckFailed
 from domain.interval import format_instant
 from fake_gpu.fleet.model import Fault, instant
+from fake_gpu.scenario.errors import InvalidScenario
 
 # The first details of every fault are kept, the rest is counted: a dropped scrape may be one of
 # a million, and they are all alike.
 KEPT_DETAILS = 100
-
-
-class FaultNeverFired(CheckFailed):
-    """A scenario asked for a fault, and nothing of it ever reached an answer."""
-
-    code = "FAKE-007"
-
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        listed = ", ".join(f"{f.fault_id} ({format_instant(instant(f.from_at))})" for f in faults)
-        super().__init__(
-            where="the faults of the scenario",
-            seen=f"never fired: {listed}",
-            why="a test that passes without its fault has tested nothing",
-            remedy="check that the time was queried, and that the target of the fault exists",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +79,12 @@ class FaultLedger:
         """Raise when one of the faults never fired."""
         silent = [fault for fault in faults if not self.count(fault.fault_id)]
         if silent:
-            raise FaultNeverFired(silent)
+            listed = ", ".join(
+                f"{fault.fault_id} ({format_instant(instant(fault.from_at))})" for fault in silent
+            )
+            raise InvalidScenario(
+                where="the faults of the scenario",
+                seen=f"never fired: {listed}",
+                why="a test that passes without its fault has tested nothing",
+                remedy="check that the time was queried, and that the target of the fault exists",
+            )

@@ -15,7 +15,7 @@ from domain.interval import format_instant
 from fake_gpu.fleet.calendar import FOR_EVER
 from fake_gpu.fleet.lives import SimulatedPod
 from fake_gpu.fleet.model import WorkloadLife, instant
-from fake_gpu.scenario.errors import NameTaken
+from fake_gpu.scenario.errors import InvalidScenario
 
 
 @dataclass(slots=True)
@@ -41,11 +41,11 @@ class Names:
             del self._holders[key]
 
 
-def pod_name_taken(life: SimulatedPod, other: SimulatedPod) -> NameTaken:
+def pod_name_taken(life: SimulatedPod, other: SimulatedPod) -> InvalidScenario:
     since = format_instant(instant(other.created_at))
     gone = other.gone_at
     until = "with no end" if gone is None else f"until {format_instant(instant(gone))}"
-    return NameTaken(
+    return InvalidScenario(
         where=f"pod {life.spec.namespace}/{life.name}",
         seen=f"workload {life.spec.name} makes it at {format_instant(instant(life.created_at))}, "
         f"and one that workload {other.spec.name} made is there from {since} {until}",
@@ -62,7 +62,7 @@ def require_own_names(owners: Iterable[WorkloadLife]) -> None:
     for (namespace, kind, name), lives in by_name.items():
         for before, after in pairwise(sorted(lives, key=lambda life: life.created_at)):
             if after.created_at < (FOR_EVER if before.gone_at is None else before.gone_at):
-                raise NameTaken(
+                raise InvalidScenario(
                     where=f"{kind} {namespace}/{name}",
                     seen="two workloads make one of that name, and both are there at "
                     + format_instant(instant(after.created_at)),

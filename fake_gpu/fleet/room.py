@@ -15,7 +15,7 @@ from fake_gpu.fleet.claims import ClaimDesk
 from fake_gpu.fleet.lives import GivenDevices, SimulatedPod
 from fake_gpu.fleet.model import Device, Node, NodeState, effective_requests, instant
 from fake_gpu.fleet.scheduler import FreeIndex, matches
-from fake_gpu.scenario.errors import DoesNotFit
+from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 
@@ -364,7 +364,7 @@ def does_not_fit(
     *,
     why: str = "a device is held by one pod at a time, and only while it is there",
     remedy: str = "give it another time, another node, or take `node` and `cards` away",
-) -> DoesNotFit:
-    return DoesNotFit(
+) -> InvalidScenario:
+    return InvalidScenario(
         where=f"pod {life.spec.namespace}/{life.name}", seen=seen, why=why, remedy=remedy
     )

@@ -25,10 +25,14 @@ class Problem:
     remedy: str
 
 
-class BadScenario(BadInput):
-    """A scenario file is invalid; the error lists all problems."""
+class InvalidScenario(BadInput):
+    """A scenario, a trace or a configuration of simulated GPUs has contents that cannot happen."""
 
     code = "FAKE-002"
+
+
+class BadScenario(InvalidScenario):
+    """A scenario file is invalid; the error lists all problems."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -48,41 +52,3 @@ class BadScenario(BadInput):
 def _at(problem: Problem) -> str:
     place = f"line {problem.line}" if problem.line else "the file"
     return f"{place}, {problem.path}" if problem.path else place
-
-
-class UnknownScenario(BadInput):
-    """Neither a file nor a name of the library."""
-
-    code = "FAKE-003"
-
-    def __init__(self, name: str, library: Sequence[str]) -> None:
-        super().__init__(
-            where=f"scenario {name!r}",
-            seen="there is no such file, and the library has: " + ", ".join(library),
-            why="there is nothing to play through",
-            remedy="`gpu-ledger fake list` shows the library; a file needs its full path",
-        )
-
-
-class DoesNotFit(BadInput):
-    """A pod with exact times wants devices that are not there or not free then."""
-
-    code = "FAKE-004"
-
-
-class NameTaken(BadInput):
-    """Two objects of one kind have one name at the same time."""
-
-    code = "FAKE-010"
-
-
-class BadTrace(BadInput):
-    """A trace file with a missing column, or a row that cannot have happened."""
-
-    code = "FAKE-005"
-
-
-class DataNotHere(BadInput):
-    """The scenario reads files that are not part of the project, and they are not there."""
-
-    code = "FAKE-006"

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
+from domain.errors import UnknownName
 from domain.mig.parted import parse_parted_file
 from fake_gpu.scenario.design_config import is_foreign, read_foreign
-from fake_gpu.scenario.errors import BadScenario, Problem, UnknownScenario
+from fake_gpu.scenario.errors import BadScenario, Problem
 from fake_gpu.scenario.identities import identity_problems
 from fake_gpu.scenario.named_mig_layouts import LayoutBook, book_of
 from fake_gpu.scenario.openb import OPENB, openb_folder, openb_scenario
@@ -78,7 +79,12 @@ def _text_of(path: Path) -> str:
 def library_text(name: str) -> str:
     """A scenario of the library as it is written."""
     if name not in library() or name == OPENB:
-        raise UnknownScenario(name, library())
+        raise UnknownName(
+            where=f"scenario {name!r}",
+            seen="there is no such file, and the library has: " + ", ".join(library()),
+            why="there is nothing to play through",
+            remedy="`gpu-ledger fake list` shows the library; a file needs its full path",
+        )
     return resources.files(LIBRARY).joinpath(f"{name}.yaml").read_text("utf-8")
 
 

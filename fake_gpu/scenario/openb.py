@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fake_gpu.scenario.errors import DataNotHere
+from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.spec import ClusterSpec, MonitoringSpec, Scenario
 from fake_gpu.scenario.spec_hardware import NodeSpec, SharingSpec
 from fake_gpu.scenario.trace import TraceRow
@@ -54,7 +54,7 @@ def openb_folder(given: str | Path | None) -> Path:
     named = str(given or os.environ.get(SETTING, ""))
     folder = Path(named)
     if not named or not (folder / PODS_FILE).is_file():
-        raise DataNotHere(
+        raise InvalidScenario(
             where="scenario 'openb'",
             seen=f"no {PODS_FILE} in {named!r}" if named else "no folder was given",
             why="the trace is not part of this project",

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from domain.errors import LedgerError
 from domain.interval import parse_instant
 from fake_gpu.fleet.hardware import products, similar_products
-from fake_gpu.scenario.errors import BadTrace
+from fake_gpu.scenario.errors import InvalidScenario
 
 COLUMNS = (
     "cluster",
@@ -181,8 +181,8 @@ def _check(row: TraceRow, source: str, line: int) -> None:
         raise bad_trace(source, line, "no namespace or no pod name", "give both")
 
 
-def bad_trace(source: str, line: int, seen: str, remedy: str) -> BadTrace:
-    return BadTrace(
+def bad_trace(source: str, line: int, seen: str, remedy: str) -> InvalidScenario:
+    return InvalidScenario(
         where=f"{source}:{line}" if line else source,
         seen=seen,
         why="a trace is a truth ledger, so each row must be possible",

@@ -21,7 +21,7 @@ from typing import Any
 
 from clients.kubernetes import KubernetesClient
 from domain.clock import Clock
-from domain.errors import TemporarilyUnavailable, WrongUse
+from domain.errors import InvalidSetting, TemporarilyUnavailable
 from ingestion.kubernetes.health import Health
 from ingestion.kubernetes.instant_barrier import InstantBarrier
 from ingestion.kubernetes.journal import JournalWriter
@@ -59,21 +59,7 @@ IDLE_SECONDS = 0.2
 CANARIES = ("pods",)
 
 # How a server without the resource responds: an older one, or without its definition.
-NOT_SERVED = "KUBE-002 HTTP 404"
-
-
-class WrongCluster(WrongUse):
-    """The API server is another cluster's than the one that is to be collected."""
-
-    code = "CONF-001"
-
-    def __init__(self, url: str, wanted: str, found: str) -> None:
-        super().__init__(
-            where=url,
-            seen=f"its kube-system namespace has the UID {found}, the collector is for {wanted}",
-            why="the usage of one cluster would be billed as another's",
-            remedy="compare the URL with the cluster_id in decisions/clusters.csv",
-        )
+NOT_SERVED = "SERVER-002 HTTP 404"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +172,13 @@ class Collector:
     def _begin(self) -> None:
         found = self.client.cluster_id()
         if found != self.settings.cluster_id:
-            raise WrongCluster(self.client.url, self.settings.cluster_id, found)
+            raise InvalidSetting(
+                where=self.client.url,
+                seen=f"its kube-system namespace has the UID {found}, the collector is for "
+                f"{self.settings.cluster_id}",
+                why="the usage of one cluster would be billed as another's",
+                remedy="compare the URL with the cluster_id in decisions/clusters.csv",
+            )
         now = self.clock.now()
         self._writer.position = recover(self._spool, self.settings.cluster_id, self.state, now)
         self.health.started_at = self.health.turned_at = now

@@ -59,7 +59,7 @@ NOT_UNDERSTOOD = (400, 422)
 class NotWholeHours(WrongUse):
     """A window that is not 1 to 24 whole hours."""
 
-    code = "PULL-001"
+    code = "COMMAND-001"
 
     def __init__(self, cluster_id: str, cause: str) -> None:
         super().__init__(
@@ -73,7 +73,7 @@ class NotWholeHours(WrongUse):
 class HourNotOver(WrongUse):
     """An hour was queried before it and its overlap have passed."""
 
-    code = "PULL-001"
+    code = "COMMAND-001"
 
     def __init__(
         self, cluster_id: str, window: Interval, ready_at: datetime, now: datetime

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from domain.errors import EvidenceChanged
+from domain.errors import OtherVersionNeeded
 from ingestion.evidence.landing import Landing
 from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.query_runner import METRIC_NAMES_ASK, STORES_ASK
@@ -27,21 +27,6 @@ from warehouse.manifest import Attempt, Outcome, QueryResponse
 
 NOT_DECODED = (METRIC_NAMES_ASK, STORES_ASK)
 USABLE = (Outcome.OK, Outcome.WARNED)
-
-
-class DecodingDiffers(EvidenceChanged):
-    """A stored response is decoded with another result than when it was stored."""
-
-    code = "LAND-004"
-
-    def __init__(self, attempt: Attempt, answer: QueryResponse, seen: str) -> None:
-        super().__init__(
-            where=f"attempt {attempt.sequence} of {attempt.cluster_id}, {answer.ask}",
-            seen=f"the manifest has {answer.outcome.value}, decoding again gives {seen}",
-            why="the same bytes must always give the same usage",
-            remedy="use the version of gpu-ledger named in the manifest as code_version, "
-            "and report this",
-        )
 
 
 def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
@@ -79,5 +64,12 @@ def _rows(
 def _series(landing: Landing, attempt: Attempt, answer: QueryResponse) -> list[RawSeries]:
     matrix = read_matrix_body(landing.read_body(answer.sha256))
     if matrix.outcome is not answer.outcome:
-        raise DecodingDiffers(attempt, answer, f"{matrix.outcome.value} ({matrix.reason})")
+        raise OtherVersionNeeded(
+            where=f"attempt {attempt.sequence} of {attempt.cluster_id}, {answer.ask}",
+            seen=f"the manifest has {answer.outcome.value}, decoding again gives "
+            f"{matrix.outcome.value} ({matrix.reason})",
+            why="the same bytes must always give the same usage",
+            remedy="use the version of gpu-ledger named in the manifest as code_version, and "
+            "report this",
+        )
     return list(matrix.series)

@@ -20,6 +20,7 @@ import yaml
 
 from clients.kubeconfig import find_cluster_access
 from clients.kubernetes import KubernetesClient
+from domain.errors import UnknownName
 from fake_gpu.cluster.agent import (
     FAILURES_CONFIG_MAP,
     FAILURES_KEY,
@@ -32,7 +33,6 @@ from fake_gpu.cluster.agent import (
 )
 from fake_gpu.cluster.backends import Backend, KubeletBackend, KwokBackend
 from fake_gpu.cluster.configuration import KEY, ClusterConfiguration, read_configuration
-from fake_gpu.cluster.errors import NoSuchSimulatedDevice
 from fake_gpu.cluster.exporter import ExporterServer, Names, TopologyExporter
 from fake_gpu.cluster.failures import (
     DEVICE_MODES,
@@ -287,7 +287,7 @@ def _check_device(
     path = f"/api/v1/namespaces/{namespace}/configmaps/{TOPOLOGY_PREFIX}{node}"
     found = client.find(path)
     if found is None:
-        raise NoSuchSimulatedDevice(node, f"no ConfigMap {namespace}/{TOPOLOGY_PREFIX}{node}")
+        raise _no_such_device(node, f"no ConfigMap {namespace}/{TOPOLOGY_PREFIX}{node}")
     if mode not in DEVICE_MODES or not device:
         return
     hardware = read_topology(yaml.safe_load(found["data"][KEY])).hardware
@@ -295,7 +295,16 @@ def _check_device(
     known |= {d.device_id for d in hardware.devices}
     if device not in known:
         listed = ", ".join(sorted(known))
-        raise NoSuchSimulatedDevice(node, f"device {device!r} is none of {listed}"[:500])
+        raise _no_such_device(node, f"device {device!r} is none of {listed}"[:500])
+
+
+def _no_such_device(node: str, seen: str) -> UnknownName:
+    return UnknownName(
+        where=f"node {node}",
+        seen=seen,
+        why="a failure of another device would be simulated",
+        remedy="list the devices: kubectl get configmap topology-NODE -o yaml",
+    )
 
 
 RECOVER_EPILOG = """\b

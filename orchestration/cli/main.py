@@ -87,7 +87,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 class PlaceFailed(TemporarilyUnavailable):
     """The operating system could not read or write a file."""
 
-    code = "PLACE-001"
+    code = "STORE-001"
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(
@@ -102,7 +102,7 @@ class PlaceFailed(TemporarilyUnavailable):
 class WrongCommand(WrongUse):
     """An invalid command line, as an error for programs."""
 
-    code = "USE-001"
+    code = "COMMAND-001"
 
     def __init__(self, error: click.ClickException) -> None:
         context = getattr(error, "ctx", None)

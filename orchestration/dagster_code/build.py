@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from domain.errors import WrongUse
+from domain.decisions.problems import InvalidDecision
 from orchestration.dagster_code.check_assets import check_assets
 from orchestration.dagster_code.document_assets import document_specs, drafts_asset
 from orchestration.dagster_code.evidence_assets import evidence_assets
@@ -22,27 +22,18 @@ from orchestration.dagster_code.schedules import hour_schedules, period_schedule
 from orchestration.dagster_code.sensors import hours_due_sensor, period_sensors
 
 
-class NothingMeasured(WrongUse):
-    """The home measures no cluster, so there is nothing to schedule."""
-
-    code = "HOME-011"
-
-    def __init__(self, home: str) -> None:
-        super().__init__(
-            where=f"{home}/decisions/clusters.csv",
-            seen="0 clusters",
-            why="assets and partitions follow from the clusters that are measured",
-            remedy="add a row per cluster, then reload the code location",
-        )
-
-
 def build_defs(ledger_home: LedgerHome | None = None) -> dg.Definitions:
     """The definitions of the given home, by default of the one that the environment names."""
     resource = ledger_home or home_from_environment()
     opened = resource.open()
     clusters = opened.decisions.clusters
     if not clusters:
-        raise NothingMeasured(resource.path)
+        raise InvalidDecision(
+            where=f"{resource.path}/decisions/clusters.csv",
+            seen="0 clusters",
+            why="assets and partitions follow from the clusters that are measured",
+            remedy="add a row per cluster, then reload the code location",
+        )
     keys = evidence_keys(clusters)
     evidence = evidence_assets(clusters)
     graph = prepared_graph(opened.home)

@@ -137,7 +137,7 @@ def _launcher(mark: str) -> dict[str, object]:
 class DatabaseUnreachable(TemporarilyUnavailable):
     """Dagster's PostgreSQL is unreachable."""
 
-    code = "UP-003"
+    code = "SERVER-001"
 
     def __init__(self, where: str, seen: str) -> None:
         super().__init__(

@@ -15,25 +15,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from domain.errors import LedgerError, WrongUse
+from domain.errors import LedgerError, WrongFolder
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome, clock_of
 from warehouse.connection import WarehouseInUse
 
 HOME_VARIABLE = "GPU_LEDGER_HOME"
-
-
-class NoHomeNamed(WrongUse):
-    """Dagster was started without the environment variable that names the home."""
-
-    code = "HOME-010"
-
-    def __init__(self) -> None:
-        super().__init__(
-            where=f"the environment variable {HOME_VARIABLE}",
-            seen="it is not set",
-            why="it names the home whose hours and periods Dagster shows",
-            remedy=f"start it as `gpu-ledger up --home FOLDER`, or set {HOME_VARIABLE}",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +43,12 @@ GivenHome = dg.ResourceParam[LedgerHome]
 def home_from_environment() -> LedgerHome:
     path = os.environ.get(HOME_VARIABLE, "")
     if not path:
-        raise NoHomeNamed
+        raise WrongFolder(
+            where=f"the environment variable {HOME_VARIABLE}",
+            seen="it is not set",
+            why="it names the home whose hours and periods Dagster shows",
+            remedy=f"start it as `gpu-ledger up --home FOLDER`, or set {HOME_VARIABLE}",
+        )
     return LedgerHome(path=path, now=os.environ.get(CLOCK_VARIABLE, ""))
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from domain.errors import TemporarilyUnavailable, WrongUse
+from domain.errors import PortTaken, TemporarilyUnavailable
 from ingestion.evidence.hour_ledger import ready
 from orchestration import open_hours
 from orchestration.dagster_code.check_assets import CHECK_RESULT
@@ -57,7 +57,7 @@ LINKS_LIMIT = 24
 class WebUiDidNotStart(TemporarilyUnavailable):
     """Webserver or daemon ended, or did not respond."""
 
-    code = "UP-001"
+    code = "LOG-001"
 
     def __init__(self, where: str, seen: str, log: Path) -> None:
         super().__init__(
@@ -65,20 +65,6 @@ class WebUiDidNotStart(TemporarilyUnavailable):
             seen=seen,
             why="without it no job is scheduled or shown; the ledger itself is unchanged",
             remedy=f"read {log}, then start again; another --port if that one is taken",
-        )
-
-
-class WebUiPortTaken(WrongUse):
-    """Another process uses the port of the web UI."""
-
-    code = "UP-002"
-
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(
-            where=f"{host}:{port}",
-            seen="another process listens there",
-            why="its pages could be mistaken for those of this home",
-            remedy=f"stop that process, or use another port: gpu-ledger up --port {port + 1}",
         )
 
 
@@ -207,7 +193,12 @@ def require_free(host: str, port: int) -> None:
     with socket.socket() as caller:
         caller.settimeout(1.0)
         if caller.connect_ex((host, port)) == 0:
-            raise WebUiPortTaken(host, port)
+            raise PortTaken(
+                where=f"{host}:{port}",
+                seen="another process listens there",
+                why="its pages could be mistaken for those of this home",
+                remedy=f"stop that process, or use another port: gpu-ledger up --port {port + 1}",
+            )
 
 
 def stop(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:

@@ -15,7 +15,7 @@ from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
-from domain.errors import WrongUse
+from domain.errors import WrongFolder
 from domain.interval import format_instant
 from domain.tenant import BelongsTo, Ownership
 from fake_gpu.clock import epoch
@@ -38,26 +38,17 @@ OUTAGE = {
 }
 
 
-class NotADemoHome(WrongUse):
-    """The folder for the demo has other files."""
-
-    code = "DEMO-001"
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            where=str(path),
-            seen="a folder that was not created by a demo",
-            why="a demo deletes its folder before it begins",
-            remedy="choose another folder: gpu-ledger demo --home FOLDER",
-        )
-
-
 def make_home(path: Path, fleet: Fleet, thanos_url: str, api_urls: Mapping[str, str]) -> Home:
     """Create a home for a fleet; the home of an earlier demo in that folder is deleted."""
     if path.exists() and any(path.iterdir()):
         config = path / "config.toml"
         if not config.is_file() or not config.read_text(encoding="utf-8").startswith(MARK):
-            raise NotADemoHome(path)
+            raise WrongFolder(
+                where=str(path),
+                seen="a folder that was not created by a demo",
+                why="a demo deletes its folder before it begins",
+                remedy="choose another folder: gpu-ledger demo --home FOLDER",
+            )
         require_down(path / "dagster")
         shutil.rmtree(path)
     home = Home.create(path, _config(fleet, thanos_url, api_urls))

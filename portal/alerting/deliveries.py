@@ -11,13 +11,13 @@ A file is created and never changed. It contains amounts of no tenant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 
 from domain.billing_period import BillingPeriod
 from domain.budgets import BudgetOfMonth, StepKind
-from domain.errors import CheckFailed
+from domain.errors import FileDamaged
 from warehouse.store import Store
 
 FOLDER = "alert-deliveries"
@@ -29,20 +29,6 @@ Event = Literal["posted", "delivered", "kept", "rearmed"]
 """posted: given to an Alertmanager. delivered: it was there long enough to be notified. kept: the
 budget was changed, the step is still reached, and its notification was delivered before. rearmed:
 the budget was changed, and the step is not reached any more."""
-
-
-class DeliveryUnreadable(CheckFailed):
-    """A record of deliveries is not as it was written."""
-
-    code: ClassVar[str] = "ALERT-002"
-
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            where=where,
-            seen="the file is not a list of delivery events",
-            why="without it, gpu-ledger would send budget alerts again that were sent before",
-            remedy="restore the file from a backup of the home",
-        )
 
 
 class StepEvent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -76,13 +62,19 @@ class Deliveries:
         self._store = store
 
     def events(self, period: BillingPeriod) -> list[StepEvent]:
-        """Every event of a month, in order; raises DeliveryUnreadable."""
+        """Every event of a month, in order; raises FileDamaged."""
         found: list[StepEvent] = []
         for key in self._store.list(f"{FOLDER}/{period.name}/"):
             try:
                 found += msgspec.json.decode(self._store.read(key), type=list[StepEvent])
             except ValueError:
-                raise DeliveryUnreadable(f"{self._store.location}/{key}") from None
+                raise FileDamaged(
+                    where=f"{self._store.location}/{key}",
+                    seen="the file is not a list of delivery events",
+                    why="without it, gpu-ledger would send budget alerts again that were sent "
+                    "before",
+                    remedy="restore the file from a backup of the home",
+                ) from None
         return found
 
     def append(self, period: BillingPeriod, events: Sequence[StepEvent]) -> None:

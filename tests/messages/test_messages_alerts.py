@@ -15,7 +15,6 @@ import pytest
 from clients.alertmanager import Alertmanager
 from domain.billing_period import BillingPeriod
 from domain.errors import LedgerError
-from orchestration.alerting import SendingIsOff
 from portal.alerting.deliveries import Deliveries
 from warehouse.store import FolderStore
 
@@ -37,14 +36,9 @@ def damaged(folder: Path) -> None:
         raise
 
 
-def off(folder: Path) -> None:
-    raise SendingIsOff(Path("config.toml"))  # `test_alerts_of_a_home` causes it with the command
-
-
 PROVOKED: dict[str, Callable[[Path], object]] = {
-    "ALERT-001": refused,
-    "ALERT-002": damaged,
-    "ALERT-003": off,
+    "SERVER-001-alertmanager": refused,
+    "FILE-001-deliveries": damaged,
 }
 
 

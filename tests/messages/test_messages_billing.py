@@ -1,6 +1,6 @@
 """Every message of checking and billing, from an input that causes it, against its golden file.
 
-Put here: CHECK, CLOSE, RECOUNT, VOID, BOOK, RECORD, SEAL and BACKUP.
+Put here: errors of `quality` and `billing`.
 Not here: findings (`test_messages_findings`), or messages of other packages.
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
@@ -209,24 +209,24 @@ def rendered_differently(world: World) -> None:
 
 
 PROVOKED: dict[str, Callable[[World], None]] = {
-    "RECORD-001": record_moved_on,
-    "RECORD-001-stale": stale_writer,
-    "RECORD-002": edited_event,
-    "RECORD-002-head": lost_events,
-    "RECORD-002-seal": broken_seal,
-    "RECORD-003": restored,
-    "SEAL-001": evidence_gone,
-    "SEAL-002": rendered_differently,
-    "CHECK-001": without_facts,
+    "LOCK-001-record": record_moved_on,
+    "LOCK-001-stale": stale_writer,
+    "RECORD-001": edited_event,
+    "RECORD-001-head": lost_events,
+    "RECORD-001-seal": broken_seal,
+    "RECORD-002": restored,
+    "LAND-001-sealed": evidence_gone,
+    "VERSION-001-rendered": rendered_differently,
+    "FACTS-001-check": without_facts,
     "CLOSE-001": not_billable,
     "CLOSE-002": too_early,
     "CLOSE-003": facts_changed,
-    "RECOUNT-001": open_period,
+    "CLOSE-004-open": open_period,
     "VOID-001": voided_twice,
-    "BOOK-001": unknown_number,
-    "EXPLAIN-001": unknown_line,
-    "BACKUP-001": unfinished_backup,
-    "BACKUP-002": changed_backup,
+    "NAME-001": unknown_number,
+    "NAME-001-line": unknown_line,
+    "HOME-001-backup": unfinished_backup,
+    "FILE-001-backup": changed_backup,
 }
 
 

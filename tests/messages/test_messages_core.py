@@ -1,6 +1,6 @@
 """Every message of the core, from an input that causes it, against its golden file.
 
-Put here: VALUE, MONEY and DEC.
+Put here: errors of values, money and decisions.
 Not here: messages of other packages.
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
@@ -76,7 +76,7 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "VALUE-001-digits": lambda: price_nanos(10**20, Fraction(1), 10**30),
     "VALUE-001-interval": lambda: Interval(ELEVEN, TEN),
     "VALUE-001-month": lambda: BillingPeriod("2026-13"),
-    "MONEY-001": charges_in_two_currencies,
+    "DEC-002-currencies": charges_in_two_currencies,
     "DEC-001": many_problems,
     "DEC-001-cell": lambda: first_problem(table("tenants", "Team_A,provider,2026-10-01,")),
     "DEC-001-columns": lambda: first_problem(

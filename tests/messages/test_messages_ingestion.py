@@ -1,6 +1,6 @@
 """Every message of querying and landing, from an input that causes it, against its golden file.
 
-Put here: STORE, HOME, LEASE, CONF, LAND and PULL.
+Put here: errors of stores, homes, leases, settings, the landing and pulls.
 Not here: messages of the collector or of other packages.
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
@@ -144,15 +144,15 @@ def not_whole_hours(folder: Path) -> None:
 
 
 PROVOKED: dict[str, Callable[[Path], object]] = {
-    "STORE-001": lambda folder: FolderStore(folder).create("manifests/../../etc/passwd", b""),
-    "STORE-002": lambda folder: FolderStore(folder).read("objects/ab/abcd.zst"),
-    "STORE-003": disk_is_full,
+    "VALUE-001-key": lambda folder: FolderStore(folder).create("manifests/../../etc/passwd", b""),
+    "LAND-001-missing": lambda folder: FolderStore(folder).read("objects/ab/abcd.zst"),
+    "STORE-001": disk_is_full,
     "CONF-001-url": lambda folder: open_store("ftp://user:secret@host/landing"),
-    "STORE-005": lease_damaged,
+    "FILE-001": lease_damaged,
     "HOME-001": lambda folder: Home.open(folder),
     "HOME-001-in-use": folder_in_use,
     "CONF-001-storage": storage_unreadable,
-    "HOME-004": home_newer,
+    "VERSION-001-home": home_newer,
     "LOCK-001": lease_held,
     "LOCK-001-lost": lease_lost,
     "CONF-001": lambda folder: parse_settings('[thanos.hub]\nurl = "https://hub"\ntimeout = 3\n'),
@@ -160,9 +160,9 @@ PROVOKED: dict[str, Callable[[Path], object]] = {
     "LAND-001": body_changed,
     "LAND-001-manifest": manifest_changed,
     "LOCK-001-chain": chain_busy,
-    "LAND-004": decoded_otherwise,
-    "PULL-001": not_whole_hours,
-    "PULL-001-early": too_early,
+    "VERSION-001": decoded_otherwise,
+    "COMMAND-001-hours": not_whole_hours,
+    "COMMAND-001-early": too_early,
 }
 
 

@@ -56,10 +56,10 @@ def another_cluster() -> None:
 
 
 PROVOKED: dict[str, Callable[[], object]] = {
-    "KUBE-001": lambda: list(server(unreachable).pages(PATHS["pods"])),
-    "KUBE-002": lambda: list(server(forbidding).pages(PATHS["pods"])),
-    "KUBE-001-not-kubernetes": lambda: list(server(logging_in).pages(PATHS["pods"])),
-    "KUBE-004": lambda: list(
+    "SERVER-001": lambda: list(server(unreachable).pages(PATHS["pods"])),
+    "SERVER-002": lambda: list(server(forbidding).pages(PATHS["pods"])),
+    "SERVER-001-not-kubernetes": lambda: list(server(logging_in).pages(PATHS["pods"])),
+    "SERVER-003": lambda: list(
         server(forbidding, token_file=Path("/no/such/token")).pages(PATHS["pods"])
     ),
     "CONF-001-token": lambda: KubernetesClient(

@@ -1,6 +1,6 @@
 """Every message of the portal, from an input that causes it, against its golden file.
 
-Put here: PORTAL-001 to PORTAL-012.
+Put here: errors of the portal and its snapshots.
 Not here: their text on pages (`unit/test_portal_pages`).
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
@@ -73,16 +73,18 @@ def raising(error: Exception) -> Callable[[], None]:
 PROVOKED: dict[str, Callable[[], None]] = {
     "PORTAL-001": without_snapshots,
     "PORTAL-002": too_long,
-    "PORTAL-003": not_reviewed,
-    "PORTAL-004": edited_tokens,
+    "SERVER-002-review": not_reviewed,
+    "CONF-001-tokens": edited_tokens,
     "PORTAL-001-not-written": not_written,
-    "PORTAL-006": raising(PageNotFound()),
-    "PORTAL-007": raising(not_one_of("format", ("json", "csv"))),
-    "PORTAL-008": raising(TokenNotValid()),
-    "PORTAL-009": raising(TooManyRequests()),
-    "PORTAL-010": raising(DocumentFileMissing("2026-10", "INV-000001.pdf")),
-    "PORTAL-011": raising(RequestNotAllowed(405, "The method is not GET", "Send a GET request")),
-    "PORTAL-012": raising(RequestFailed()),
+    "PORTAL-003": raising(PageNotFound()),
+    "PORTAL-004": raising(not_one_of("format", ("json", "csv"))),
+    "PORTAL-005": raising(TokenNotValid()),
+    "PORTAL-002-requests": raising(TooManyRequests()),
+    "FILE-001-document": raising(DocumentFileMissing("2026-10", "INV-000001.pdf")),
+    "PORTAL-004-request": raising(
+        RequestNotAllowed(405, "The method is not GET", "Send a GET request")
+    ),
+    "LOG-001-portal": raising(RequestFailed()),
 }
 
 

@@ -56,9 +56,9 @@ def scaled_by_hand() -> None:
 
 
 PROVOKED: dict[str, Callable[[Path], object]] = {
-    "KUBE-001-prometheus": lambda folder: query(),
-    "PRUNE-001": damaged_records,
-    "PRUNE-002": lambda folder: scaled_by_hand(),
+    "SERVER-001-prometheus": lambda folder: query(),
+    "FILE-001-pruner": damaged_records,
+    "PRUNE-001": lambda folder: scaled_by_hand(),
 }
 
 

@@ -1,6 +1,6 @@
 """Every message of reading facts, from an input that causes it, against its golden file.
 
-Put here: READ-001 to READ-001-version, READ-002-value.
+Put here: errors of reports and named queries.
 Not here: messages of the warehouse itself (`test_messages_warehouse`).
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
@@ -50,12 +50,12 @@ def by_label_of_an_old_home() -> None:
 
 
 PROVOKED: dict[str, Callable[[], None]] = {
-    "READ-001": of_september,
-    "READ-002": by_colour,
-    "READ-002-query": misspelled,
-    "READ-002-parameter": for_a_tenant,
-    "READ-001-version": by_label_of_an_old_home,
-    "READ-002-value": on_no_day,
+    "FACTS-001": of_september,
+    "NAME-001-grouping": by_colour,
+    "NAME-001-query": misspelled,
+    "NAME-001-parameter": for_a_tenant,
+    "FACTS-001-version": by_label_of_an_old_home,
+    "NAME-001-value": on_no_day,
 }
 
 

@@ -1,6 +1,6 @@
 """Every message of the warehouse, from an input that causes it, against its golden file.
 
-Put here: LOCK-001-warehouse to WARE-010, and the other remedies about a locked file.
+Put here: errors of the warehouse, and the other remedies about a locked file.
 Not here: stores, homes and leases (`test_messages_core`).
 
 After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1 and review the diff.
@@ -135,20 +135,20 @@ def without_java(folder: Path) -> None:
 PROVOKED: dict[str, Callable[[Path], None]] = {
     "LOCK-001-warehouse": locked,
     "WARE-002": damaged,
-    "WARE-003": without_project,
-    "WARE-004": without_runs,
-    "WARE-005": failed_model,
-    "WARE-006": closed,
+    "INSTALL-001": without_project,
+    "FACTS-001-runs": without_runs,
+    "WARE-001": failed_model,
+    "CLOSE-004": closed,
     "WARE-002-lost": lost,
     "LOCK-001-derived": in_use,
-    "WARE-009": differs,
-    "WARE-010": without_java,
-    "WARE-010-extra": without_extra,
+    "VERSION-001-facts": differs,
+    "INSTALL-001-spark": without_java,
+    "INSTALL-001-extra": without_extra,
 }
 
 
 # These two build a warehouse with dbt.
-BUILDING = ("WARE-005", "WARE-009")
+BUILDING = ("WARE-001", "VERSION-001-facts")
 
 
 @pytest.mark.parametrize(

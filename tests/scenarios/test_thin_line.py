@@ -599,10 +599,10 @@ def test_an_empty_result_has_a_reason(demo: DemoResult) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("usage", "--period", "2026-09"), "READ-001"),
-        (("usage", "--period", "2026-10", "--by", "lable:x"), "READ-002"),
-        (("query", "burn"), "READ-002"),
-        (("query", "usage-by-day", "--param", "x=1"), "READ-002"),
+        (("usage", "--period", "2026-09"), "FACTS-001"),
+        (("usage", "--period", "2026-10", "--by", "lable:x"), "NAME-001"),
+        (("query", "burn"), "NAME-001"),
+        (("query", "usage-by-day", "--param", "x=1"), "NAME-001"),
         (("nodes", "--hour", "2026-10-01T02:30:00Z"), "VALUE-001"),
     ],
 )

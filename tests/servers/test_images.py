@@ -193,7 +193,7 @@ def test_the_collector_looks_for_its_api_server(image: Callable[[str], Image]) -
     for path in (home, home / "config.toml"):
         os.chown(path, USER, 0)
     said = collector.run("collect", "c1", "--home", home, status=3)
-    assert "KUBE-001 https://127.0.0.1:1" in said
+    assert "SERVER-001 https://127.0.0.1:1" in said
 
 
 def test_the_idle_pruner_looks_for_its_prometheus(image: Callable[[str], Image]) -> None:

@@ -250,4 +250,4 @@ def test_pages_follow_the_reviews(cluster: Cluster, tmp_path: Path) -> None:
     assert cluster.admin.delete(binding).is_success
     refused = portal_at(tmp_path / "refused", authority=cluster.reviews("nobody"))
     found = refused.client.get(f"/tenants/{OWN}", headers=headers)
-    assert (found.status_code, "PORTAL-003" in found.text) == (503, True)
+    assert (found.status_code, "SERVER-002" in found.text) == (503, True)

@@ -83,7 +83,7 @@ def test_facts_are_the_same_after_kills_of_a_worker_and_the_daemon(
         assert any("terminated by signal 9 (SIGKILL)" in line for line in told), told
         assert process.wait(60) == COULD_NOT_LOOK
         said = first.read_text()
-        assert "UP-001" in said
+        assert "LOG-001" in said
         assert "it ended with code -9" in said
     with up(made.home, second, environment=clock):
         wait_until(

@@ -11,8 +11,9 @@ import pytest
 from clients.alertmanager import Alertmanager, AlertmanagerFailed
 from domain.billing_period import BillingPeriod
 from domain.budgets import BudgetOfMonth, BudgetSource, HourlyCosts, StepKind, reached_steps
+from domain.errors import FileDamaged
 from portal.alerting.alerts import step_alert
-from portal.alerting.deliveries import Deliveries, DeliveryUnreadable, delivered_at
+from portal.alerting.deliveries import Deliveries, delivered_at
 from portal.alerting.plan import StepToPost
 from portal.alerting.sending import SendResult, send_alerts
 from tests.fake_alertmanager import BEGIN, FakeAlertmanager
@@ -198,5 +199,5 @@ def test_a_damaged_record_of_deliveries_is_named(site: Site, tmp_path: Path) -> 
     site.send()
     [path] = tmp_path.rglob("*.json")
     path.write_text("[{]")
-    with pytest.raises(DeliveryUnreadable, match=r"000001\.json"):
+    with pytest.raises(FileDamaged, match=r"000001\.json"):
         site.send()

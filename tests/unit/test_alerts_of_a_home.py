@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from clients.alertmanager import Alertmanager
+from domain.errors import InvalidSetting
 from domain.interval import format_instant
 from orchestration import alerting
-from orchestration.alerting import SendingIsOff
 from orchestration.cli import doctor
 from orchestration.cli.main import cli
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
@@ -147,7 +147,7 @@ def test_missing_data_raises_an_alert_and_resolves_none(
 
 def test_nothing_is_sent_without_alert_settings(home: Home) -> None:
     home.config_path.write_text("")
-    with pytest.raises(SendingIsOff):
+    with pytest.raises(InvalidSetting, match="send is not true"):
         run(home, "alerts", "send")
 
 

@@ -193,7 +193,7 @@ def test_a_backup_without_the_manifests_of_a_closed_month_is_damaged(
 ) -> None:
     shutil.rmtree(world.path / "landing" / "manifests")
     [problem] = back_up(world.home, tmp_path / "copy").problems
-    assert problem.code == "SEAL-001"
+    assert problem.code == "LAND-001"
 
 
 LISTING = {"schema": "gpu-ledger/backup/1", "files": {}, "head": {"sequence": 0, "sha256": ""}}

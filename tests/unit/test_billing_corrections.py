@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from billing.books import LedgerDocuments, NoSuchDocument
+from billing.books import LedgerDocuments
 from billing.close import close_period
 from billing.corrections import billed_so_far, require_credits_within
 from billing.documents_folder import render_documents
@@ -31,6 +31,7 @@ from billing.voiding import CannotBeVoided, void_document
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.decisions import Decisions
+from domain.errors import UnknownName
 from domain.tenant import BelongsTo
 from quality.run import check_period
 from tests.marts_by_hand import SIGNED, Pod, World, at
@@ -351,7 +352,7 @@ def test_a_document_is_voided_once_and_a_void_never(closed: Ledger) -> None:
         void_document(world.home, "INV-000001", "again", clock)
     with pytest.raises(CannotBeVoided, match="a void itself"):
         void_document(world.home, "INV-000002", "again", clock)
-    with pytest.raises(NoSuchDocument):
+    with pytest.raises(UnknownName):
         void_document(world.home, "INV-000009", "which", clock)
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from billing.books import NoSuchDocument
 from billing.close import close_period
 from billing.explain import (
     ROWS_SHOWN,
-    NoSuchLine,
     Stop,
     explain_line,
     explain_response,
@@ -22,6 +20,7 @@ from billing.explain import (
 from billing.sealing import SealBroken
 from domain.clock import StoppedClock
 from domain.decisions import Source
+from domain.errors import UnknownName
 from domain.interval import HOUR, Interval, parse_instant
 from quality.run import check_period
 from tests.marts_by_hand import Pod, World, at
@@ -150,13 +149,13 @@ def test_without_sealed_facts_the_explanation_shows_how_to_get_them(world: World
 
 
 def test_unknown_names_cannot_be_explained(world: World) -> None:
-    with pytest.raises(NoSuchDocument):
+    with pytest.raises(UnknownName):
         explain_line(world.home, "INV-000009", 1)
-    with pytest.raises(NoSuchLine, match="its last line is 1"):
+    with pytest.raises(UnknownName, match="its last line is 1"):
         explain_line(world.home, "INV-000001", 2)
-    with pytest.raises(NoSuchLine, match="no pod of this UID"):
+    with pytest.raises(UnknownName, match="no pod of this UID"):
         explain_line(world.home, "INV-000001", 1, "uid-nobody")
-    with pytest.raises(NoSuchLine, match="no manifest names this hash"):
+    with pytest.raises(UnknownName, match="no manifest names this hash"):
         explain_response(world.home, "0" * 64)
 
 

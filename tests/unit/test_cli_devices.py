@@ -82,8 +82,8 @@ def test_layouts_as_a_table_and_as_csv(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("mig", "layouts", "Tesla-T4"), "GPU-001"),
-        (("mig", "layouts", "A100-40BG"), "GPU-001"),
+        (("mig", "layouts", "Tesla-T4"), "NAME-001"),
+        (("mig", "layouts", "A100-40BG"), "NAME-001"),
         (("mig", "layouts", A100, "--profiles", "1g.10gb,5g.20gb"), "VALUE-001"),
     ],
 )
@@ -170,7 +170,7 @@ def test_classify_reports_an_unknown_product(capsys: pytest.CaptureFixture[str])
     assert run("gpu", "classify", "nvidia.com/gpu") == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith("GPU-002")
+    assert shown.err.startswith("GPU-001")
     assert "no_product" in shown.err
     assert run("gpu", "classify", "nvidia.com/gpu", "--label", "nonsense") == 2
 

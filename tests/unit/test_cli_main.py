@@ -59,14 +59,14 @@ def test_a_misspelled_command_gets_a_suggestion() -> None:
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "close" in ran.stderr
     said = json.loads(run("colse", "--json-errors").stderr)
-    assert (said["code"], "close" in said["seen"]) == ("USE-001", True)
+    assert (said["code"], "close" in said["seen"]) == ("COMMAND-001", True)
 
 
 def test_an_unwritable_folder_is_reported_in_four_parts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ran = run("init", str(tmp_path / "file" / "home"))
     assert ran.returncode == 3
-    assert ran.stderr.startswith(f"PLACE-001 {tmp_path / 'file'}")
+    assert ran.stderr.startswith(f"STORE-001 {tmp_path / 'file'}")
     assert "Traceback" not in ran.stderr
 
 
@@ -75,7 +75,7 @@ def test_explain_prints_the_page_of_a_code_without_a_home(tmp_path: Path) -> Non
         ran = run("explain", code, cwd=tmp_path)
         assert (ran.returncode, ran.stdout.startswith(title)) == (0, True)
     ran = run("explain", "GAP-999", cwd=tmp_path)
-    assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, "EXPLAIN-001 code 'GAP-999'")
+    assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, "NAME-001 code 'GAP-999'")
 
 
 def test_init_writes_a_home_that_passes_its_own_checks(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_lost_rights_end_no_pod_and_are_recorded(tmp_path: Path) -> None:
     assert [line["at"] for line in refused] == ["2026-10-01T01:02:00Z"]
     cut = [line for line in made.lines("listed", resource="pods") if not line["complete"]]
     assert cut
-    assert cut[0]["reason"].startswith("KUBE-002 HTTP 403 Forbidden")
+    assert cut[0]["reason"].startswith("SERVER-002 HTTP 403 Forbidden")
     first, second = made.pull(2).hours
     assert first.outcome is Outcome.DEGRADED
     assert second.outcome is Outcome.DEGRADED

@@ -37,11 +37,11 @@ def test_a_silent_watch_makes_it_unready_but_not_dead() -> None:
 
 def test_problems_are_described() -> None:
     health = well()
-    health.trouble["pods"] = "KUBE-002 HTTP 403 Forbidden"
+    health.trouble["pods"] = "SERVER-002 HTTP 403 Forbidden"
     health.spool_trouble = "No space left"
     assert answer("/readyz", health, NOON) == (
         503,
-        "pods: KUBE-002 HTTP 403 Forbidden\nspool: No space left\n",
+        "pods: SERVER-002 HTTP 403 Forbidden\nspool: No space left\n",
     )
 
 

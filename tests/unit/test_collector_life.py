@@ -12,11 +12,12 @@ import pytest
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient, WatchEvent
 from domain.clock import StoppedClock
+from domain.errors import InvalidSetting
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import PodLife
 from ingestion.evidence.hour_ledger import FIRST_UNWATCHED
-from ingestion.kubernetes.collector import Collector, CollectorSettings, WrongCluster
+from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.journal_decoder import decode
 from ingestion.kubernetes.lifecycle_tables import TABLES, table_schema
 from ingestion.kubernetes.pull import pull_hours
@@ -273,7 +274,7 @@ def test_a_collector_refuses_the_server_of_another_cluster(tmp_path: Path) -> No
         settings = CollectorSettings(cluster_id="22222222-aaaa-4bbb-8ccc-000000000002")
         client = KubernetesClient(ClusterAccess(made.url))
         collector = Collector(client, made.spool, made.clock, settings)
-        with pytest.raises(WrongCluster):
+        with pytest.raises(InvalidSetting):
             collector._begin()
         assert made.spool.list("journal/") == []
 

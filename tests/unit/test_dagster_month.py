@@ -198,7 +198,7 @@ def test_a_closed_period_is_unchanged(dagster: Dagster) -> None:
     assert close_for_real(dagster).success
     before = documents(dagster.home)
     refused = dagster.job("refresh_period", partition="2026-10")
-    assert "WARE-006" in step_failure(refused)
+    assert "CLOSE-004" in step_failure(refused)
     assert close_for_real(dagster).success
     assert documents(dagster.home) == before
     for sensor in ("hours_due", "facts_outdated", "facts_unchecked"):

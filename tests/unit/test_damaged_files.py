@@ -152,13 +152,13 @@ def evidence_problems(landing: Store, record: Record) -> tuple[LedgerError, ...]
         ("home//config.toml", "not UTF-8", "hours", "CONF-001"),
         ("home//config.toml", "a folder", "usage", "HOME-001"),
         ("home/decisions/clusters.csv", "not UTF-8", "hours", "DEC-001"),
-        ("home/decisions/clusters.csv", "a folder", "hours", "PLACE-001"),
-        ("home/build/switched.json", "truncated", "publish", "STORE-005"),
+        ("home/decisions/clusters.csv", "a folder", "hours", "STORE-001"),
+        ("home/build/switched.json", "truncated", "publish", "FILE-001"),
         ("home/landing/….json", "truncated", "hours", "LAND-001"),
-        ("home/landing/….zst", "missing", "landing show", "STORE-002"),
-        ("home/record/….json", "empty", "invoice", "RECORD-002"),
+        ("home/landing/….zst", "missing", "landing show", "LAND-001"),
+        ("home/record/….json", "empty", "invoice", "RECORD-001"),
         ("home//warehouse.duckdb", "random bytes", "nodes", "WARE-002"),
-        ("copy//backup.json", "a folder", "restore", "BACKUP-001"),
+        ("copy//backup.json", "a folder", "restore", "HOME-001"),
     ],
 )
 def test_a_damaged_file_is_named_by_the_command_that_reads_it(

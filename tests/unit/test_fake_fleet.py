@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from fake_gpu.fleet.build import build_fleet, iter_pods
-from fake_gpu.scenario.errors import DoesNotFit
+from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.load import load_scenario
 from tests.fleets import T0, check_invariants, cluster_of, fleet, loaded, pod, pods
 
@@ -263,12 +263,12 @@ def test_two_exact_pods_on_one_card_at_one_time_are_refused() -> None:
           - {created: +2h, started: +2h, ended: +4h, node: n, cards: [0]}
 """
     )
-    with pytest.raises(DoesNotFit, match="2026-10-01T02:00:00Z"):
+    with pytest.raises(InvalidScenario, match="2026-10-01T02:00:00Z"):
         cluster_of(body)
 
 
 def test_a_pod_that_fits_nowhere_names_its_request_and_the_capacity() -> None:
-    with pytest.raises(DoesNotFit) as raised:
+    with pytest.raises(InvalidScenario) as raised:
         cluster_of(
             """\
     nodes:
@@ -303,7 +303,7 @@ def test_a_node_has_the_configured_number_of_cards() -> None:
     ],
 )
 def test_an_exact_pod_needs_its_node_during_its_lifetime(where: str, seen: str, why: str) -> None:
-    with pytest.raises(DoesNotFit, match=seen) as raised:
+    with pytest.raises(InvalidScenario, match=seen) as raised:
         cluster_of(
             f"""\
     nodes: [{{product: Tesla-T4, name: {where}}}]
@@ -316,7 +316,7 @@ def test_an_exact_pod_needs_its_node_during_its_lifetime(where: str, seen: str, 
 
 
 def test_an_exact_pod_needs_its_namespace_during_its_lifetime() -> None:
-    with pytest.raises(DoesNotFit, match="namespace x is not there all its time") as raised:
+    with pytest.raises(InvalidScenario, match="namespace x is not there all its time") as raised:
         cluster_of(
             """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]

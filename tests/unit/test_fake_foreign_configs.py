@@ -7,7 +7,7 @@ import pytest
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.status_updater import topology
 from fake_gpu.scenario.design_config import foreign_nodes
-from fake_gpu.scenario.errors import BadScenario, DoesNotFit
+from fake_gpu.scenario.errors import BadScenario, InvalidScenario
 from tests.fleets import check_invariants, cluster_of, loaded
 
 DESIGN = """\
@@ -155,11 +155,11 @@ def test_a_duplicate_key_is_refused_with_its_line() -> None:
 def test_more_memory_in_use_than_the_card_has_is_refused() -> None:
     text = "nodes:\n" + node("n", ("p", "one", 10, 11441))
     assert build_fleet(loaded(text)).clusters[0].pods[0].holds[0].memory_used_mib == 11441
-    with pytest.raises(DoesNotFit, match="it fills 11442 MiB of card 0, which gives 11441"):
+    with pytest.raises(InvalidScenario, match="it fills 11442 MiB of card 0, which gives 11441"):
         build_fleet(loaded(text.replace("11441}}", "11442}}")))
-    with pytest.raises(DoesNotFit, match="it fills -1 MiB of card 0, which gives 11441"):
+    with pytest.raises(InvalidScenario, match="it fills -1 MiB of card 0, which gives 11441"):
         build_fleet(loaded(text.replace("11441}}", "-1}}")))
-    with pytest.raises(DoesNotFit, match="it fills 15361 MiB of card 0, which gives 15360"):
+    with pytest.raises(InvalidScenario, match="it fills 15361 MiB of card 0, which gives 15360"):
         cluster_of(
             """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fake_gpu.scenario.errors import BadScenario, NameTaken
+from fake_gpu.scenario.errors import BadScenario, InvalidScenario
 from tests.fleets import HEAD, check_invariants, cluster_of, fleet, loaded
 
 NODE = "    nodes: [{name: n, product: Tesla-T4, cards: 4}]\n"
@@ -121,7 +121,7 @@ def test_a_uid_belongs_to_one_pod_in_all_clusters() -> None:
 def test_exact_pods_of_one_name_and_time_are_refused(one: str, other: str) -> None:
     pods = f"[{{name: a, {one}}}, {{name: a, {other}}}]"
     workload = f"{{name: w, namespace: x, kind: Pod, requests: 1, pods: {pods}}}"
-    with pytest.raises(NameTaken, match="workload w makes it at") as raised:
+    with pytest.raises(InvalidScenario, match="workload w makes it at") as raised:
         cluster_of(f"{NODE}    workloads: [{workload}]")
     assert raised.value.where == "pod x/a"
 
@@ -167,7 +167,7 @@ def test_an_exact_pod_may_have_the_name_of_a_deleted_one() -> None:
 )
 def test_workloads_that_generate_one_name_are_refused(one: str, other: str, where: str) -> None:
     written = ", ".join(w.replace("{", "{namespace: x, ", 1) for w in (one, other))
-    with pytest.raises(NameTaken) as raised:
+    with pytest.raises(InvalidScenario) as raised:
         cluster_of(f"{NODE}    workloads: [{written}]")
     assert raised.value.where == where
 

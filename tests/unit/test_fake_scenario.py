@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from domain.errors import UnknownName
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.scenario.errors import BadScenario, DataNotHere, UnknownScenario
+from fake_gpu.scenario.errors import BadScenario, InvalidScenario
 from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
 from fake_gpu.scenario.scalars import parse_duration, parse_share, parse_span, parse_time
 from fake_gpu.scenario.schema import MAXIMUM_LEVELS, InvalidScenarioValue
@@ -428,18 +429,18 @@ def test_the_balanced_layout_is_two_one_one() -> None:
 
 
 def test_an_unknown_name_lists_the_library() -> None:
-    with pytest.raises(UnknownScenario, match="thin_line"):
+    with pytest.raises(UnknownName, match="thin_line"):
         load_scenario("thick_line")
 
 
 def test_openb_without_its_files_shows_where_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(DataNotHere, match="GPU_LEDGER_OPENB"):
+    with pytest.raises(InvalidScenario, match="GPU_LEDGER_OPENB"):
         load_scenario("openb", data=tmp_path)
 
 
 def test_openb_without_a_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPU_LEDGER_OPENB", raising=False)
-    with pytest.raises(DataNotHere) as raised:
+    with pytest.raises(InvalidScenario) as raised:
         load_scenario("openb")
     assert raised.value.seen == "no folder was given"
 

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from fake_gpu.clock import driven, epoch, fixed
-from fake_gpu.faults.ledger import KEPT_DETAILS, FaultLedger, FaultNeverFired
+from domain.errors import PortTaken
+from fake_gpu.clock import SimulatedPastIsFixed, driven, epoch, fixed
+from fake_gpu.faults.ledger import KEPT_DETAILS, FaultLedger
 from fake_gpu.fleet.build import build_fleet
+from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
-from fake_gpu.serve import Running, SimulatorPortTaken, serve, start_of
-from fake_gpu.takeover import PastWouldChange
+from fake_gpu.serve import Running, serve, start_of
 from tests.fleets import HEAD, fleet
 
 EAST = "0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d"
@@ -148,7 +149,7 @@ def test_a_changed_scenario_applies_whole_and_only_to_the_future() -> None:
         url = f"{running.control_url}/-/scenario"
         refused = httpx.post(url, content=changed_thin_line(EARLIER), timeout=30)
         assert refused.status_code == 409
-        assert refused.json()["code"] == "FAKE-009"
+        assert refused.json()["code"] == "FAKE-001"
         broken = httpx.post(url, content="name: [", timeout=30)
         assert broken.status_code == 409
         assert broken.json()["code"] == "FAKE-002"
@@ -176,7 +177,7 @@ def test_effects_that_only_samples_show_may_not_change_either(
     thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(start_of(thin))) as running:
         advance(running, at("02:00:00"))
-        with pytest.raises(PastWouldChange, match=seen):
+        with pytest.raises(SimulatedPastIsFixed, match=seen):
             running.take_over(lambda: read_scenario(text.replace(old, new), "x", None))
 
 
@@ -194,7 +195,7 @@ def test_adding_or_removing_a_cluster_changes_the_past() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     with (
         serve(thin, driven(start_of(thin))) as running,
-        pytest.raises(PastWouldChange, match="come or go"),
+        pytest.raises(SimulatedPastIsFixed, match="come or go"),
     ):
         running.take_over(lambda: read_scenario(f"{HEAD}clusters: [{{name: other}}]\n", "x", None))
 
@@ -224,14 +225,14 @@ def test_ports_are_taken_in_order_and_a_used_one_is_named() -> None:
     small = fleet(f"{HEAD}clusters: [{{name: c}}]\n")
     with serve(small, fixed(datetime(2026, 10, 1, tzinfo=UTC))) as first:
         port = int(first.thanos_url.rsplit(":", 1)[1])
-        with pytest.raises(SimulatorPortTaken, match=str(port)):
+        with pytest.raises(PortTaken, match=str(port)):
             serve(small, fixed(datetime(2026, 10, 1, tzinfo=UTC)), port=port)
 
 
 def test_a_fault_that_never_occurred_fails_its_test() -> None:
     faults = fleet(f"{HEAD}clusters: [{{name: c}}]\nfaults: [{{fault: timeout}}]\n").faults
     ledger = FaultLedger()
-    with pytest.raises(FaultNeverFired, match="timeout#0"):
+    with pytest.raises(InvalidScenario, match="timeout#0"):
         ledger.require_fired(faults)
     for n in range(KEPT_DETAILS + 5):
         ledger.fire("timeout#0", "c", n, f"request {n}")

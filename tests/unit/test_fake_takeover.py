@@ -13,12 +13,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from fake_gpu.clock import driven, epoch, running
+from fake_gpu.clock import SimulatedPastIsFixed, driven, epoch, running
 from fake_gpu.fleet.export import plain_rows
 from fake_gpu.scenario.errors import BadScenario
 from fake_gpu.scenario.load import LoadedScenario, read_scenario
 from fake_gpu.serve import Running, serve
-from fake_gpu.takeover import PastWouldChange
 from fake_gpu.truth.ledger import ledger
 from tests.fleets import T0, check_invariants
 
@@ -122,7 +121,7 @@ def test_a_scenario_with_another_past_is_refused(change: str) -> None:
     with served(TIMED) as fleet:
         told = [samples(fleet, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")]
         before = fleet.fleet
-        with pytest.raises(PastWouldChange) as refused:
+        with pytest.raises(SimulatedPastIsFixed) as refused:
             fleet.take_over(lambda: read(TIMED.replace(old, new)))
         assert seen in refused.value.message()
         assert fleet.fleet is before
@@ -365,7 +364,7 @@ def test_counters_belong_to_the_accepted_scenario() -> None:
     refused = FAULTY.replace("xid: 79", "xid: 48")
     with served(without) as fleet:
         assert fleet.ledger.counts() == {}
-        with pytest.raises(PastWouldChange):
+        with pytest.raises(SimulatedPastIsFixed):
             fleet.take_over(lambda: read(refused))
         assert fleet.ledger.counts() == {}
         # The fault is in the future, and the history in which it happens is already simulated.

@@ -11,7 +11,7 @@ import pytest
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.hardware import products, profiles
 from fake_gpu.fleet.model import SimulatedCluster
-from fake_gpu.scenario.errors import BadTrace
+from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.load import LoadedScenario, load_scenario, read_scenario
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
 from fake_gpu.scenario.trace_scenario import scenario_of_trace
@@ -103,13 +103,13 @@ def test_every_card_known_by_a_label_can_be_in_a_trace() -> None:
     ],
 )
 def test_an_impossible_row_is_refused_with_its_line(row: str, seen: str) -> None:
-    with pytest.raises(BadTrace, match=seen) as raised:
+    with pytest.raises(InvalidScenario, match=seen) as raised:
         parse_trace(HEADER + row + "\n", "t.csv")
     assert raised.value.where == "t.csv:2"
 
 
 def test_a_missing_column_is_named() -> None:
-    with pytest.raises(BadTrace, match="no column owner_name"):
+    with pytest.raises(InvalidScenario, match="no column owner_name"):
         parse_trace(",".join(COLUMNS[:-1]) + "\n", "t.csv")
 
 
@@ -125,7 +125,7 @@ def played(*rows: str) -> SimulatedCluster:
 
 
 def refused(*rows: str) -> tuple[str, str]:
-    with pytest.raises(BadTrace) as raised:
+    with pytest.raises(InvalidScenario) as raised:
         played(*rows)
     return raised.value.where, raised.value.seen
 
@@ -241,11 +241,11 @@ def test_parts_in_both_a_scenario_and_its_trace_are_refused(
 ) -> None:
     (tmp_path / "t.csv").write_text(TRACE)
     text = f"{HEAD}clusters:\n  - name: east\n    workloads: [{mine}]\nworkload_trace: t.csv\n"
-    with pytest.raises(BadTrace, match=seen) as raised:
+    with pytest.raises(InvalidScenario, match=seen) as raised:
         read_scenario(text, "test.yaml", tmp_path)
     assert raised.value.where == f"{tmp_path / 't.csv'}:2"
     other = text.replace("name: east", "name: west")
-    with pytest.raises(BadTrace, match="no cluster 'east'"):
+    with pytest.raises(InvalidScenario, match="no cluster 'east'"):
         read_scenario(other, "test.yaml", tmp_path)
 
 
@@ -305,7 +305,7 @@ def test_the_window_of_a_trace_contains_all_its_times() -> None:
 
 def test_a_line_has_the_number_of_an_editor() -> None:
     quoted = row().replace(",a,", ',"a\nb",')
-    with pytest.raises(BadTrace) as raised:
+    with pytest.raises(InvalidScenario) as raised:
         parse_trace(HEADER + quoted + "\n" + row(count=-1) + "\n", "t.csv")
     assert raised.value.where == "t.csv:4"
 

@@ -98,7 +98,7 @@ def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(home: Home)
         ran = refreshed(home, limit)
         assert ran.returncode == 3, f"{limit}: {ran.stdout}{ran.stderr}"
         assert "Traceback" not in ran.stderr, ran.stderr
-        assert f"STORE-003 {home.path}/" in ran.stderr, f"{limit}: {ran.stderr}"
+        assert f"STORE-001 {home.path}/" in ran.stderr, f"{limit}: {ran.stderr}"
         assert "File too large" in ran.stderr
         assert "free space or repair access" in ran.stderr
         assert facts_of(home) == before
@@ -126,13 +126,13 @@ def test_a_full_disk_at_the_switch_keeps_the_warehouse_valid(home: Home) -> None
     set_price(home, "2.50")
     for limit in (0, 4_096):  # the first, and a later byte of the commit
         said = refreshed_on_a_disk_full_at(home, "warehouse.build:switch_in", limit)
-        assert f"STORE-003 {home.warehouse_path}\n" in said
+        assert f"STORE-001 {home.warehouse_path}\n" in said
         assert "free space or repair access" in said
         assert facts_of(home) == before
         require_intact(home, "2026-10", deep=True)
     # The facts are committed without their note: readers refuse facts without a note.
     said = refreshed_on_a_disk_full_at(home, "warehouse.switch:note", 0)
-    assert f"STORE-003 {home.build}/switched.json\n" in said
+    assert f"STORE-001 {home.build}/switched.json\n" in said
     assert "free space or repair access" in said
     with pytest.raises(WarehouseLost, match="gpu-ledger refresh"):
         require_intact(home, "2026-10", deep=True)

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from domain.errors import WrongFolder
 from warehouse.home import (
     KEPT,
     LAYOUT,
-    FolderInUse,
     Home,
     HomeNewer,
-    NotAHome,
     PlacesUnreadable,
 )
 from warehouse.store import FolderStore
@@ -34,15 +33,15 @@ def test_creating_a_home_again_changes_nothing_in_it(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_settings_is_no_home(tmp_path: Path) -> None:
-    with pytest.raises(NotAHome, match=r"no config\.toml"):
+    with pytest.raises(WrongFolder, match=r"no config\.toml"):
         Home.open(tmp_path)
-    with pytest.raises(NotAHome, match="no such folder"):
+    with pytest.raises(WrongFolder, match="no such folder"):
         Home.open(tmp_path / "absent")
 
 
 def test_a_folder_with_other_files_does_not_become_a_home(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(FolderInUse, match=r"thesis\.tex"):
+    with pytest.raises(WrongFolder, match=r"thesis\.tex"):
         Home.create(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

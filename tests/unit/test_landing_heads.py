@@ -66,7 +66,7 @@ def test_deleted_manifests_of_a_closed_month_are_a_problem(world: World) -> None
     for manifest in manifests:
         manifest.unlink()
     exit_code, [problem] = problems_of(world)
-    assert (exit_code, problem["code"]) == (1, "SEAL-001")
+    assert (exit_code, problem["code"]) == (1, "LAND-001")
     assert "2 of the 2 responses of its basis are not in any manifest" in problem["seen"]
     assert "period 2026-10" in problem["where"]
 

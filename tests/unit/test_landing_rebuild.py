@@ -15,11 +15,11 @@ import httpx
 import pytest
 
 from domain.clock import StoppedClock
+from domain.errors import OtherVersionNeeded
 from domain.interval import Interval
 from ingestion.evidence.landing import BodyChanged, Landing
 from ingestion.rebuild import rebuild
 from ingestion.thanos.pull import pull_hours
-from ingestion.thanos.redecode import DecodingDiffers
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, healthy, in_union
 from warehouse.derived_files import PARQUET_SUFFIX
 from warehouse.manifest import Attempt, Outcome
@@ -106,5 +106,5 @@ def test_a_changed_decoding_stops_a_rebuild(tmp_path: Path) -> None:
         for answer in attempt.answers
     )
     landing.append_attempt(replace(attempt.draft, answers=answers))
-    with pytest.raises(DecodingDiffers, match="phase"):
+    with pytest.raises(OtherVersionNeeded, match="phase"):
         rebuild(landing, tmp_path / "runs")

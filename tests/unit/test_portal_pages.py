@@ -245,15 +245,15 @@ def test_an_invalid_parameter_is_refused(portal: Portal, query: str) -> None:
 @pytest.mark.parametrize(
     ("path", "caller", "headers", "status", "code"),
     [
-        (f"/api/v1/tenants/{OTHER}/summary", OWN, {}, 404, "PORTAL-006"),
-        (f"{SUMMARY}?period=2026-09", OWN, {}, 400, "PORTAL-007"),
-        (f"/api/v1/tenants/{OWN}/usage?by=colour", OWN, {}, 400, "PORTAL-007"),
-        (f"/api/v1/tenants/{OWN}/usage?from=2025-01-01&to=2025-01-02", OWN, {}, 400, "READ-001"),
-        (SUMMARY, "", {}, 401, "PORTAL-008"),
-        (SUMMARY, OWN, {"Authorization": "Bearer glp_x"}, 401, "PORTAL-008"),
-        (SUMMARY, OWN, {"Origin": "http://evil.example"}, 403, "PORTAL-011"),
-        (SUMMARY, OWN, {"Host": "evil.example"}, 421, "PORTAL-011"),
-        (f"{SUMMARY}?{'a' * 5000}", OWN, {}, 414, "PORTAL-011"),
+        (f"/api/v1/tenants/{OTHER}/summary", OWN, {}, 404, "PORTAL-003"),
+        (f"{SUMMARY}?period=2026-09", OWN, {}, 400, "PORTAL-004"),
+        (f"/api/v1/tenants/{OWN}/usage?by=colour", OWN, {}, 400, "PORTAL-004"),
+        (f"/api/v1/tenants/{OWN}/usage?from=2025-01-01&to=2025-01-02", OWN, {}, 400, "FACTS-001"),
+        (SUMMARY, "", {}, 401, "PORTAL-005"),
+        (SUMMARY, OWN, {"Authorization": "Bearer glp_x"}, 401, "PORTAL-005"),
+        (SUMMARY, OWN, {"Origin": "http://evil.example"}, 403, "PORTAL-004"),
+        (SUMMARY, OWN, {"Host": "evil.example"}, 421, "PORTAL-004"),
+        (f"{SUMMARY}?{'a' * 5000}", OWN, {}, 414, "PORTAL-004"),
     ],
 )
 def test_each_refusal_of_the_api_has_its_code_and_a_remedy(

@@ -14,10 +14,11 @@ from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
 from domain.clock import StoppedClock
+from domain.errors import FileDamaged
 from idle_pruner.actions import NotRestored
 from idle_pruner.cluster import CLUSTER_ROLE, FIELD_MANAGER, ObjectName
 from idle_pruner.pruner import RESTORE_FINALIZER, Pruner
-from idle_pruner.records import Records, RecordsUnreadable
+from idle_pruner.records import Records
 from idle_pruner.settings import PruneSettings
 from tests.idle_workloads import NOW, KubernetesInMemory, Samples, TrueDevice, pod, samples_of
 from tests.idle_workloads import scrape_times as times
@@ -387,5 +388,5 @@ def test_a_truncated_record_is_skipped_and_a_damaged_one_named(tmp_path: Path) -
     world.after(0)
     assert world.recorded() == ["idle", "noticed"]
     records.path.write_bytes(b'{"something":"else"}\n' + records.path.read_bytes())
-    with pytest.raises(RecordsUnreadable, match="line 1"):
+    with pytest.raises(FileDamaged, match="line 1"):
         records.read()

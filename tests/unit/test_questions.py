@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from domain.errors import UnknownName
 from tests.marts_in_memory import facts
 from warehouse.reports.named_queries import (
     NamedQuery,
-    UnknownParameter,
-    UnknownQuery,
     ask,
     question,
 )
@@ -198,13 +197,13 @@ def test_share_seconds_are_rounded_down() -> None:
 
 
 def test_a_misspelled_name_gets_a_suggestion() -> None:
-    with pytest.raises(UnknownQuery) as refused:
+    with pytest.raises(UnknownName) as refused:
         question("tenants-by-burnrate")
     assert "tenants-by-burn-rate" in refused.value.remedy
 
 
 def test_an_unknown_parameter_is_refused() -> None:
-    with pytest.raises(UnknownParameter):
+    with pytest.raises(UnknownName):
         ask(facts({}), question("usage-by-day"), {"tenant": "vision"})
 
 

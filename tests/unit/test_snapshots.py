@@ -279,7 +279,7 @@ def test_if_snapshots_cannot_be_written_the_old_ones_are_removed(tmp_path: Path)
         connection.execute("drop table marts.fct_quotas")
     with pytest.raises(SnapshotsNotWritten, match="the step itself is done") as raised:
         snapshot(OpenHome.at(home.path))
-    assert "READ-001" in raised.value.seen
+    assert "FACTS-001" in raised.value.seen
     assert raised.value.exit_code == 3
     with pytest.raises(SnapshotMissing, match="since the facts last changed"):
         Snapshots(home.snapshots).tenants()

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.object_store import ObjectStore, PlaceNotSupported
+from domain.errors import InvalidSetting
+from warehouse.object_store import ObjectStore
 from warehouse.store import (
     KEY_LENGTH_LIMIT,
     FolderStore,
@@ -266,6 +267,6 @@ def test_a_url_of_a_folder_has_the_guarantees_of_a_folder(tmp_path: Path) -> Non
 
 
 def test_a_url_of_an_unknown_scheme_is_refused_without_showing_it() -> None:
-    with pytest.raises(PlaceNotSupported) as caught:
+    with pytest.raises(InvalidSetting) as caught:
         open_store("ftp://user:canary@host/landing")
     assert "canary" not in caught.value.message()

@@ -146,7 +146,7 @@ def test_a_full_warehouse_names_its_file_and_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "warehouse.duckdb"
     command = [sys.executable, "-c", WRITE_MORE_THAN_FITS, str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ran.stdout.startswith(f"STORE-003 {path}\n"), ran.stdout + ran.stderr
+    assert ran.stdout.startswith(f"STORE-001 {path}\n"), ran.stdout + ran.stderr
     assert "File too large" in ran.stdout
 
 

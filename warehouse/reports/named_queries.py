@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from domain.billing_period import BillingPeriod
-from domain.errors import WrongUse
+from domain.errors import UnknownName
 from domain.money import format_nanos
 from warehouse.reports.opened_facts import Facts, Row
 
@@ -31,50 +31,6 @@ NEWEST = "newest"
 NANOS = "_nanos"
 _PARAMETER = re.compile(r"-- param (?P<name>[a-z_]+) = (?P<default>[^:]*): (?P<meaning>.+)")
 _EMPTY = "-- empty: "
-
-
-class UnknownQuery(WrongUse):
-    """No query has this name."""
-
-    code = "READ-002"
-
-    def __init__(self, name: str, known: list[str]) -> None:
-
-        near = get_close_matches(name, known, n=3, cutoff=0.3)
-        super().__init__(
-            where=f"query {name!r}",
-            seen="no query has this name",
-            why="only tested queries have a name",
-            remedy=f"did you mean {', '.join(near)}?" if near else "gpu-ledger query --list",
-        )
-
-
-class UnknownParameter(WrongUse):
-    """A query was given a parameter that it does not have."""
-
-    code = "READ-002"
-
-    def __init__(self, question: str, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(
-            where=f"query {question}",
-            seen=f"it has no parameter {name!r}; it has: {', '.join(known)}",
-            why="an ignored parameter would return the result of another query",
-            remedy=f"gpu-ledger query {question} --show",
-        )
-
-
-class InvalidQueryValue(WrongUse):
-    """A query was given an invalid value."""
-
-    code = "READ-002"
-
-    def __init__(self, question: str, name: str, value: str, meaning: str) -> None:
-        super().__init__(
-            where=f"query {question}",
-            seen=f"{name}={value} is not {meaning}",
-            why="an empty result would look like a result without problems",
-            remedy=f"gpu-ledger query {question} --show",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +71,16 @@ def questions() -> tuple[NamedQuery, ...]:
 
 
 def question(name: str) -> NamedQuery:
-    """The query of a name; raises UnknownQuery."""
+    """The query of a name; raises UnknownName."""
     by_name = {one.name: one for one in questions()}
     if name not in by_name:
-        raise UnknownQuery(name, list(by_name))
+        near = get_close_matches(name, list(by_name), n=3, cutoff=0.3)
+        raise UnknownName(
+            where=f"query {name!r}",
+            seen="no query has this name",
+            why="only tested queries have a name",
+            remedy=f"did you mean {', '.join(near)}?" if near else "gpu-ledger query --list",
+        )
     return by_name[name]
 
 
@@ -126,7 +88,12 @@ def ask(facts: Facts, asked: NamedQuery, given: Mapping[str, str]) -> QueryResul
     """The result, of the newest period unless one is given; amounts are exact decimals as text."""
     for name in given:
         if name not in asked.parameters:
-            raise UnknownParameter(asked.name, name, tuple(asked.parameters))
+            raise UnknownName(
+                where=f"query {asked.name}",
+                seen=f"it has no parameter {name!r}; it has: {', '.join(asked.parameters)}",
+                why="an ignored parameter would return the result of another query",
+                remedy=f"gpu-ledger query {asked.name} --show",
+            )
     parameters = {**asked.parameters, **given}
     if parameters.get("period") == NEWEST:
         parameters["period"] = facts.newest.name
@@ -147,7 +114,12 @@ def ask(facts: Facts, asked: NamedQuery, given: Mapping[str, str]) -> QueryResul
 def _require_day(asked: NamedQuery, day: str, period: BillingPeriod) -> None:
     days = {f"{at:%Y-%m-%d}" for at in period.interval.hours()}
     if day not in days:
-        raise InvalidQueryValue(asked.name, "day", day, f"a day of {period}, such as {min(days)}")
+        raise UnknownName(
+            where=f"query {asked.name}",
+            seen=f"day={day} is not a day of {period}, such as {min(days)}",
+            why="an empty result would look like a result without problems",
+            remedy=f"gpu-ledger query {asked.name} --show",
+        )
 
 
 def _shown(name: str, value: object) -> object:

@@ -35,7 +35,7 @@ Row = dict[str, Any]
 class NoFactsYet(TemporarilyUnavailable):
     """No facts of the requested period."""
 
-    code = "READ-001"
+    code = "FACTS-001"
 
     def __init__(self, where: str, periods: tuple[str, ...], wanted: str) -> None:
         there = ", ".join(periods) or "none"
@@ -50,7 +50,7 @@ class NoFactsYet(TemporarilyUnavailable):
 class FactsOfAnotherVersion(TemporarilyUnavailable):
     """Facts were counted by a version of the code that had other tables or columns."""
 
-    code = "READ-001"
+    code = "FACTS-001"
 
     def __init__(self, where: str, periods: tuple[str, ...], cause: str) -> None:
         super().__init__(

@@ -16,7 +16,7 @@ from datetime import datetime
 from fractions import Fraction
 from math import lcm
 
-from domain.errors import WrongUse
+from domain.errors import UnknownName
 from domain.interval import HOUR, Interval
 from domain.money import round_lines_to_minor_units
 from warehouse.reports.opened_facts import Facts, Row
@@ -37,10 +37,8 @@ GROUPINGS: dict[str, tuple[str, ...]] = {
 """The columns that identify a row, besides its tenant and its currency."""
 
 
-class UnknownGrouping(WrongUse):
+class UnknownGrouping(UnknownName):
     """Usage was requested by an unknown grouping."""
-
-    code = "READ-002"
 
     def __init__(self, by: str, known: Sequence[str] = (*GROUPINGS, f"{LABEL}KEY")) -> None:
         super().__init__(
