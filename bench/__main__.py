@@ -31,22 +31,22 @@ PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
 KEPT = Path(__file__).with_name("measured.json")
 GOALS = {
     "P1": "An hour of a large fleet fetched, decoded and stored, against `curl -o /dev/null`",
-    "P2": "The body of an allocation answer to runs, against parsing the same JSON",
+    "P2": "Decoding the body of an allocation response to runs, against parsing the same JSON",
     "P3": "A month of 10,000 GPUs counted from intervals, against one scan of its samples",
     "P4": "Ten times finer samples, against coarse ones",
     "P5": "One more hour on the last day of the month, against one in its middle",
     "real month": "A month of 3,416 GPUs whose pods run all month: refresh, check, dry close",
     "telemetry": "Three days with the telemetry of 3,256 cards: memory of pull and refresh",
-    "P6": "A tenant's period to date on the published file, against that scan",
+    "P6": "A tenant's period to date on the published file, against the scan of P3",
     "P7": "The month's facts, against PromQL on a real Prometheus with the same data",
     "P8": "Bytes of a month's runs and dimensions, against the Prometheus that holds its samples",
     "P9": "A month's backfill through Dagster, against the same pulls without it",
-    "demo month": "A month of the demo's three clusters, asked and landed",
+    "demo month": "A month of the demo's three clusters, queried and landed",
     "collector": "An hour's complete list of 10,000 pods, against parsing its JSON",
-    "simulated fleet": "Playing a large fleet through, against its own floor",
-    "idle pruner": "A pass over 10,000 GPU pods, against its bare queries",
-    "portal": "The page of a tenant over a month of 10,000 GPUs, against its bare queries",
-    "amd exporter": "What the AMD exporter costs on a node, with its tools",
+    "simulated fleet": "Simulating a large fleet, against computing only its random hashes",
+    "idle pruner": "A pass over 10,000 GPU pods, against its queries alone",
+    "portal": "The page of a tenant over a month of 10,000 GPUs, against its queries alone",
+    "amd exporter": "CPU, memory and response size of the AMD exporter on a node, with its tools",
 }
 BENCHES = {
     "bench_pull": ("P1",),
@@ -122,7 +122,7 @@ def read_kept() -> dict[str, Outcome]:
 
 def write_kept(kept: Mapping[str, Outcome]) -> None:
     """Store the results, and write the page from them."""
-    told = {
+    stored = {
         goal: {
             "measured_on": kept[goal].measured_on,
             "load": kept[goal].load,
@@ -132,7 +132,7 @@ def write_kept(kept: Mapping[str, Outcome]) -> None:
         for goal in GOALS
         if goal in kept
     }
-    KEPT.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    KEPT.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
     unknown = "it was never measured"
     PAGE.write_text(
         page([kept.get(goal) or Outcome(goal, (), unknown) for goal in GOALS]), encoding="utf-8"
@@ -166,8 +166,8 @@ def _run(name: str) -> tuple[list[Measurement], str]:
     except subprocess.TimeoutExpired:
         return [], f"it took longer than {BENCH_SECONDS_LIMIT} s"
     if ran.returncode:
-        said = (ran.stderr.strip().splitlines() or ["nothing"])[-1]
-        return [], f"it ended with {ran.returncode}: {said}"
+        last_line = (ran.stderr.strip().splitlines() or ["nothing"])[-1]
+        return [], f"it ended with {ran.returncode}: {last_line}"
     answer = json.loads(ran.stdout.splitlines()[-1])
     return [Measurement(**row) for row in answer["rows"]], answer["missing"]
 
@@ -193,24 +193,23 @@ def page(outcomes: Sequence[Outcome]) -> str:
     """The page of all goals: goal, measurement and machine."""
     reached = sum(outcome.result == "reached" for outcome in outcomes)
     parts = [
-        "# Performance: every speed claim, as a ratio of one run\n",
-        "Written by `make bench`, or by `python -m bench GOAL…` for some. Both sides of a ratio"
-        " were measured\nin one run on one machine, so that it says something about another"
-        " machine as well; seconds alone\nwould not. The load is what else ran on the machine when"
-        " a bench began. What is not reached stands\nhere as not reached.\n",
+        "# Performance\n",
+        "`make bench` writes this page; `python -m bench GOAL…` measures some goals again. Both"
+        " sides of a\nratio are measured in one run on one machine, so the ratio is also valid for"
+        " other machines.\nThe load is the system load at the start of a benchmark.\n",
         f"{reached} of {len(outcomes)} goals are reached.\n",
-        "| goal | what | measured | limit | |",
+        "| goal | quantity | measured | limit | result |",
         "|---|---|---|---|---|",
     ]
     for outcome in outcomes:
         parts += _table_rows(outcome)
-    parts += ["", "## How each was measured\n"]
+    parts += ["", "## Measurements\n"]
     for outcome in outcomes:
         parts += [f"**{outcome.goal}** {GOALS[outcome.goal]}.{_circumstances(outcome)}\n"]
-        parts += [f"- {row.what}: {row.how}" for row in outcome.rows]
+        parts += [f"- {row.quantity}: {row.how}" for row in outcome.rows]
         parts += [f"- Not measured: {outcome.missing}."] if outcome.missing else []
         parts.append("")
-    parts += ["## The machine\n", *(f"- {name}: {text}" for name, text in machine().items()), ""]
+    parts += ["## Machine\n", *(f"- {name}: {text}" for name, text in machine().items()), ""]
     return "\n".join(parts)
 
 
@@ -224,7 +223,7 @@ def _table_rows(outcome: Outcome) -> list[str]:
     if not outcome.rows:
         return [f"| {outcome.goal} | {GOALS[outcome.goal]} | – | – | **not measured** |"]
     return [
-        f"| {row.goal} | {row.what} | {row.value:.3g} {row.unit} | {row.sense} {row.limit:g} |"
+        f"| {row.goal} | {row.quantity} | {row.value:.3g} {row.unit} | {row.sense} {row.limit:g} |"
         f" {'reached' if row.reached else '**not reached**'} |"
         for row in outcome.rows
     ]
@@ -242,8 +241,8 @@ def machine() -> dict[str, str]:
         ),
     }
     if shutil.which("prometheus"):
-        said = subprocess.run(["prometheus", "--version"], capture_output=True, text=True)
-        found["Prometheus"] = (said.stdout + said.stderr).split("version ")[-1].split()[0]
+        last_line = subprocess.run(["prometheus", "--version"], capture_output=True, text=True)
+        found["Prometheus"] = (last_line.stdout + last_line.stderr).split("version ")[-1].split()[0]
     return found
 
 

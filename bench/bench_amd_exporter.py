@@ -123,19 +123,19 @@ def _rows(name: str, source: str, process: int, url: str) -> list[Measurement]:
             first_cpu, first_collections = _cpu_seconds(process), collections
     per_collection = (_cpu_seconds(process) - first_cpu) / (collections - first_collections)
     milli = 1000 * per_collection / INTERVAL_SECONDS
-    what = f"{name}, {source}"
+    quantity = f"{name}, {source}"
     how = (
         f"{per_collection:.2f} s of a processor per collection, with its tools and five scrapes a"
         f" second meanwhile; {first_cpu:.1f} s until the first one was shown"
     )
     memory = f"proportional set size of the exporter and its tools, largest of all looks: {source}"
     return [
-        Measurement(GOAL, f"{what}: processor", milli, CPU_LIMIT_MILLI, "at most", how, "m"),
+        Measurement(GOAL, f"{quantity}: processor", milli, CPU_LIMIT_MILLI, "at most", how, "m"),
         Measurement(
-            GOAL, f"{what}: memory", peak_kib / 1024, MEMORY_LIMIT_MIB, "at most", memory, "MiB"
+            GOAL, f"{quantity}: memory", peak_kib / 1024, MEMORY_LIMIT_MIB, "at most", memory, "MiB"
         ),
         Measurement(
-            *(GOAL, f"{what}: one scrape", received / 1000, SCRAPE_LIMIT_KB, "at most"),
+            *(GOAL, f"{quantity}: one scrape", received / 1000, SCRAPE_LIMIT_KB, "at most"),
             f"with gzip, as Prometheus asks for it; {len(text) / 1000:.0f} KB unpacked",
             "KB",
         ),

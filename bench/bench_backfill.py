@@ -183,7 +183,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
     return [
         Measurement(
             goal="P9",
-            what="a month's hours in one run of Dagster, against the same pulls",
+            quantity="a month's hours in one run of Dagster, against the same pulls",
             value=through / pulls,
             limit=GOAL,
             sense="at most",
@@ -192,7 +192,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
         ),
         Measurement(
             goal="P9",
-            what="an hour's cycle (pull, refresh, check) in Dagster, against the same steps",
+            quantity="an hour's cycle (pull, refresh, check) in Dagster, against the same steps",
             value=sum(cycle) / sum(alone_cycle),
             limit=CYCLE_GOAL,
             sense="at most",
@@ -202,7 +202,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
         ),
         Measurement(
             goal="P9",
-            what="loading our definitions, against importing Dagster alone",
+            quantity="loading our definitions, against importing Dagster alone",
             value=start_up / dagster_alone,
             limit=LOADING,
             sense="at most",

@@ -65,7 +65,7 @@ def measure() -> list[Measurement]:
         Measurement("collector", "the list of an hour in which nothing changed, against parsing it",
                     hourly / parsing, GOAL_RATIO, "at most",
                     f"{size}: {hourly * 1000:.0f} ms with its lines synced, {parsed}"),
-        Measurement("collector", "a first list, of which all is new, against parsing it",
+        Measurement("collector", "a first list, with only new objects, against parsing it",
                     first / parsing, GOAL_NEW_RATIO, "at most",
                     f"{size}: {first * 1000:.0f} ms, {parsed}"),
         Measurement("collector", "peak memory of the process", peak_mib, GOAL_MIB, "at most",

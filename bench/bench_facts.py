@@ -137,7 +137,7 @@ def _month(folder: Path) -> list[Measurement]:
     month, fleet = Month(NODES), Month(NODES * CLUSTERS)
     ours = build_month(folder, month)
     peak = peak_of_process_mib()
-    assert ours.device_seconds == expected_seconds(month), "the facts are not what was made"
+    assert ours.device_seconds == expected_seconds(month), "the facts differ from the made month"
     with connected(":memory:") as connection:
         create_lives(connection, fleet)
         samples = write_samples(connection, fleet, folder / "samples.parquet")

@@ -101,11 +101,16 @@ def measure_simulation(clusters: int, days: int) -> Iterator[Measurement]:
     how = f"{pods} pods of {clusters} x 1,000 GPUs in {days} days: {taken:.1f} s, {_mib():.0f} MiB"
     hashes = f"{how}; their hashes alone {floor:.1f} s"
     yield Measurement(
-        GOAL, "against its hashes alone", taken / floor, GOAL_RATIO, "at most", hashes
+        GOAL,
+        "simulating against computing its hashes alone",
+        taken / floor,
+        GOAL_RATIO,
+        "at most",
+        hashes,
     )
     minutes = taken / pods * WHOLE_PODS / 60
     yield Measurement(GOAL, "1.15 M pods", minutes, GOAL_MINUTES, "at most", how, "minutes")
-    yield Measurement(GOAL, "memory of playing", _mib(), GOAL_MIB, "at most", how, "MiB")
+    yield Measurement(GOAL, "memory of the simulation", _mib(), GOAL_MIB, "at most", how, "MiB")
 
 
 def measure_serving(days: int) -> Iterator[Measurement]:
@@ -136,9 +141,9 @@ def measure_serving(days: int) -> Iterator[Measurement]:
                 taken += answered - began
                 size += len(body)
     month = taken / (days * 24) * WHOLE_HOURS
-    how = f"{days} days of {ALLOCATION}: {size / 1e6:.0f} MB of answers in {taken:.1f} s"
-    what = "a month's allocation metrics, served by the hour"
-    yield Measurement(GOAL, what, month, GOAL_MONTH_SECONDS, "at most", how, "s")
+    how = f"{days} days of {ALLOCATION}: {size / 1e6:.0f} MB of responses in {taken:.1f} s"
+    quantity = "a month's allocation metrics, served by the hour"
+    yield Measurement(GOAL, quantity, month, GOAL_MONTH_SECONDS, "at most", how, "s")
     both = f"{how}; a client's reading them {read:.1f} s"
     yield Measurement(
         GOAL, "serving against reading", taken / read, GOAL_SERVED_RATIO, "at most", both
@@ -170,8 +175,8 @@ def measure_export(hours: int) -> Iterator[Measurement]:
         floor = _writing_seconds(size, Path(folder))
     month = taken / hours * WHOLE_HOURS
     how = f"{hours} hours of {ALLOCATION}: {size / 1e6:.0f} MB of text in {taken:.1f} s"
-    what = "a month's allocation metrics, exported"
-    yield Measurement(GOAL, what, month, GOAL_MONTH_SECONDS, "at most", how, "s")
+    quantity = "a month's allocation metrics, exported"
+    yield Measurement(GOAL, quantity, month, GOAL_MONTH_SECONDS, "at most", how, "s")
     both = f"{how}; writing as many bytes {floor:.1f} s"
     yield Measurement(
         GOAL, "exporting against writing", taken / floor, GOAL_EXPORTED_RATIO, "at most", both

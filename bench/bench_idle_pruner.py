@@ -54,9 +54,9 @@ def measure() -> list[Measurement]:
     assert len(result.results) == WORKLOADS
     size = f"{WORKLOADS * REPLICAS:,} pods with a GPU, 60 samples of each of four metrics"
     sides = f"{size}; {evidence:.1f} s against {bare:.1f} s of CPU"
-    what = "evidence of a pass against its queries alone"
+    quantity = "evidence of a pass against its queries alone"
     return [
-        Measurement(GOAL, what, evidence / bare, RATIO_LIMIT, "at most", sides),
+        Measurement(GOAL, quantity, evidence / bare, RATIO_LIMIT, "at most", sides),
         Measurement(GOAL, "memory of a pass", memory, MEMORY_LIMIT_MIB, "at most", size, "MiB"),
     ]
 

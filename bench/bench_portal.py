@@ -1,4 +1,4 @@
-"""The portal over a month of 10,000 GPUs: a page against its bare queries, and 1,000 snapshots.
+"""The portal over a month of 10,000 GPUs: a page against its queries alone, and 1,000 snapshots.
 
 Put here: the marts of such a month, and the measurements.
 Not here: the correctness of pages (`tests/unit/test_portal_pages`).
@@ -183,12 +183,12 @@ def _pages(home: Home) -> list[Measurement]:
                 f"against {bare * 1000:.0f} ms for its {len(statements)} statements; 95th "
                 f"percentile {p95:.0f} ms on the wall"
             )
-            what = f"the page of a tenant against its queries, {clients} clients"
-            rows.append(Measurement(GOAL, what, ours / bare, RATIO_LIMIT, "at most", sides))
+            quantity = f"the page of a tenant against its queries, {clients} clients"
+            rows.append(Measurement(GOAL, quantity, ours / bare, RATIO_LIMIT, "at most", sides))
             if clients == min(CLIENTS):
-                what = f"95th percentile of {clients} clients"
+                quantity = f"95th percentile of {clients} clients"
                 rows.append(
-                    Measurement(GOAL, what, p95, MILLISECONDS_LIMIT, "at most", sides, "ms")
+                    Measurement(GOAL, quantity, p95, MILLISECONDS_LIMIT, "at most", sides, "ms")
                 )
         memory = peak_mib(process.pid)
     how = "the portal's process: its peak after all pages"

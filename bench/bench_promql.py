@@ -167,10 +167,12 @@ def measure() -> list[Measurement]:
         Measurement("P7", "PromQL against the facts from intervals", theirs / seconds, GOAL_SPEED,
                     "at least", f"{size}: {theirs:.1f} s against {seconds:.2f} s; apart, the"
                     f" refresh that made the intervals and every other fact: {ours.whole:.1f} s"),
-        Measurement("P7", "our memory against Prometheus", our_memory / their_memory, GOAL_MEMORY,
-                    "at most", f"{our_memory:.0f} MiB against {their_memory:.0f} MiB, peaks of"
+        Measurement("P7", "memory of gpu-ledger against Prometheus", our_memory / their_memory,
+                    GOAL_MEMORY, "at most",
+                    f"{our_memory:.0f} MiB against {their_memory:.0f} MiB, peaks of"
                     f" whole processes; apart, the refresh: {refresh_memory:.0f} MiB"),
-        Measurement("P7", "what we count too much", abs(over) * 100, GOAL_OVERCOUNT, "at most",
+        Measurement("P7", "GPU-seconds counted above the truth", abs(over) * 100,
+                    GOAL_OVERCOUNT, "at most",
                     f"{ours.device_seconds:,} GPU-seconds are the truth; PromQL with look-back says"
                     f" {(said - true) * 100 / true:+.2f} %", "%"),
     ]  # fmt: skip

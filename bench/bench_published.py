@@ -66,7 +66,7 @@ def measure() -> list[Measurement]:
     return [
         Measurement("P6", "a tenant's period to date against one scan of the samples",
                     typical / scan, LIMIT, "at most",
-                    f"{typical * 1000:.2f} ms, the median of {ASKED} questions of {TENANTS}"
+                    f"{typical * 1000:.2f} ms, the median of {ASKED} queries of {TENANTS}"
                     f" tenants, against {scan * 1000:.0f} ms for {samples:,} samples"),
     ]  # fmt: skip
 

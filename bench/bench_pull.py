@@ -52,7 +52,7 @@ GOAL_IDENTITY, GOAL_GZIP, GOAL_MIB = 1.4, 1.4, 400
 class Size:
     """The size of a fleet and its sampling."""
 
-    what: str
+    quantity: str
     pods: int
     nodes: int  # of 8 cards
     step: int
@@ -207,8 +207,8 @@ def _seconds(size: Size) -> Sides:
                     seconds[name] = min(seconds[name], taken(act))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    what = f"{size.what}, {size.pods:,} pods, {len(forms)} queries, {mib:.0f} MiB of JSON"
-    return Sides(what, seconds)
+    quantity = f"{size.quantity}, {size.pods:,} pods, {len(forms)} queries, {mib:.0f} MiB of JSON"
+    return Sides(quantity, seconds)
 
 
 def _memory() -> Measurement:
@@ -223,8 +223,8 @@ def _memory_of_a_day() -> Measurement:
     found = measure_pull()
     how = f"{SLOTS:,} pods at a time at 30 s, {found.mib} MiB of JSON in {found.answers} answers,"
     how += f" the largest of {found.largest_mib} MiB: the process's peak, libraries included"
-    what = "memory of a pull of a whole day"
-    return Measurement("P1", what, found.peak_mib, GOAL_MIB, "at most", how, "MiB")
+    quantity = "memory of a pull of a whole day"
+    return Measurement("P1", quantity, found.peak_mib, GOAL_MIB, "at most", how, "MiB")
 
 
 def taken(act: Callable[[], object]) -> float:

@@ -184,27 +184,27 @@ def measure() -> list[Measurement]:
         raise CannotMeasure("no promtool")
     fleet = pods()
     rows = []
-    for what, names in FAMILIES.items():
+    for quantity, names in FAMILIES.items():
         folder = Path(tempfile.mkdtemp(prefix="bench_storage_"))
         try:
             ours, kept, samples = landed(fleet, folder / "home", names)
             theirs = block_bytes(fleet, folder / "prometheus", names)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        rows += _rows(what, ours, kept, theirs, samples)
+        rows += _rows(quantity, ours, kept, theirs, samples)
     return rows
 
 
-def _rows(what: str, ours: int, kept: int, theirs: int, samples: int) -> list[Measurement]:
+def _rows(quantity: str, ours: int, kept: int, theirs: int, samples: int) -> list[Measurement]:
     gpus = NODES * 8
     month = kept / gpus * MONTH_DAYS / DAYS
     size = f"{POD_COUNT:,} pods of {gpus:,} GPUs in {DAYS} days, {samples:,} samples at 5 min"
     how = f"{size}: {ours:,} bytes of runs and labels"
     return [
-        Measurement("P8", f"{what}: runs and dimensions", ours / samples, GOAL_BYTES, "at most",
+        Measurement("P8", f"{quantity}: runs and dimensions", ours / samples, GOAL_BYTES, "at most",
                     f"{how}; landed besides: {month:,.0f} bytes per GPU and month",
                     "bytes per sample"),
-        Measurement("P8", f"{what}: smaller than Prometheus blocks", theirs / ours, GOAL_RATIO,
+        Measurement("P8", f"{quantity}: smaller than Prometheus blocks", theirs / ours, GOAL_RATIO,
                     "at least", f"{how}, {theirs:,} bytes of blocks"),
     ]  # fmt: skip
 

@@ -27,7 +27,7 @@ class Measurement:
     """One row of the table. Both sides were measured in one run on one machine."""
 
     goal: str  # P1 to P9, or the name of a part that has a goal of its own
-    what: str  # our side and the other side, in a few words
+    quantity: str  # our side and the other side, in a few words
     value: float
     limit: float
     sense: Sense
@@ -45,7 +45,7 @@ class Measurement:
         """The row as a line of text, for a benchmark that is run alone."""
         result = "ok" if self.reached else "MISSED"
         return (
-            f"{self.goal} {self.what}: {self.value:.3g} {self.unit}, {self.sense} "
+            f"{self.goal} {self.quantity}: {self.value:.3g} {self.unit}, {self.sense} "
             f"{self.limit:g}: {result} ({self.how})"
         )
 

@@ -320,7 +320,7 @@ def next_position(series: str, issued: Iterable[str]) -> int:
     return 1 + max((n for s, n in map(position_of, issued) if s == series), default=0)
 
 
-def gaps_in(series: str, issued: Iterable[str]) -> list[str]:
+def missing_numbers(series: str, issued: Iterable[str]) -> list[str]:
     """Numbers that are missing or used twice; empty when the series is gapless."""
     positions = sorted(n for s, n in map(position_of, issued) if s == series)
     wrong = {n for n, following in pairwise(positions) if n == following}

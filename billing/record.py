@@ -23,7 +23,7 @@ from billing.events import (
     NumberedDocument,
     RecordEvent,
     chain_problems,
-    gaps_in,
+    missing_numbers,
 )
 from billing.sealing import Document, SealBroken, from_bytes, require_seal, sha256, to_bytes
 from domain.errors import EvidenceChanged, TemporarilyUnavailable
@@ -186,7 +186,7 @@ class Record:
     def _numbers(self) -> Iterator[EvidenceChanged]:
         numbers = [document.number for document in self.ledger().documents()]
         for series in (INVOICE, STATEMENT):
-            for number in gaps_in(series, numbers):
+            for number in missing_numbers(series, numbers):
                 wrong = f"number {number} is missing or was assigned twice"
                 yield RecordChanged(self.store.location, _EVENTS, wrong)
 

@@ -1,4 +1,4 @@
-"""Schedules: the hour that is over, late data, the nightly check, and the end of the month.
+"""Schedules: the hour that is over, late data, the nightly check, and the end of the period.
 
 Put here: when each job runs, and the reason when it does not.
 Not here: hours that a schedule missed (`sensors` pulls all due hours).
@@ -59,7 +59,7 @@ def _pull_schedule(
 
 
 def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
-    """The nightly check, and at the end of a month drafts and, if it is set, the close."""
+    """The nightly check, and after the end of a period drafts and, if it is set, the close."""
 
     @dg.schedule(
         name="nightly_check",
@@ -84,36 +84,36 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
             yield dg.SkipReason("No open period has facts.")
 
     @dg.schedule(
-        name="month_drafts",
+        name="period_drafts",
         cron_schedule=DRAFTS,
         job=jobs["draft_period"],
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="After the grace time, checks the month daily and drafts its invoices.",
+        description="After the grace time, checks the period daily and drafts its invoices.",
     )
-    def month_drafts(
+    def period_drafts(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         periods = period_state.closable_periods(opened)
         for period in periods:
-            yield period_request(period, "month_drafts")
+            yield period_request(period, "period_drafts")
         if not periods:
             yield dg.SkipReason("No open period is past its grace time.")
 
     @dg.schedule(
-        name="month_close",
+        name="period_close",
         cron_schedule=CLOSES,
         job=close_period,
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="Closes the oldest open month if nothing blocks it; close_on_schedule only.",
+        description="With close_on_schedule: closes the oldest open period if nothing blocks it.",
     )
-    def month_close(
+    def period_close(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
-        # Only the oldest: months are closed in order.
+        # Only the oldest: periods are closed in order.
         oldest = period_state.closable_periods(opened)[:1]
         clean = [p for p in oldest if period_state.close_obstacles(opened, p) == CLEAN]
         if not clean or not opened.settings.close_on_schedule:
@@ -124,7 +124,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         config = {"period": clean[0].name, "issue": True, "facts_sha256": facts}
         yield dg.RunRequest(
             run_config={"ops": {"close_one_period": {"config": config}}},
-            tags={PERIOD: clean[0].name, REQUESTED_BY: "month_close"},
+            tags={PERIOD: clean[0].name, REQUESTED_BY: "period_close"},
         )
 
     @dg.schedule(
@@ -143,4 +143,4 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         else:
             yield dg.SkipReason("[alerts] send is not true in config.toml.")
 
-    return [nightly_check, month_drafts, month_close, alerts]
+    return [nightly_check, period_drafts, period_close, alerts]

@@ -203,7 +203,7 @@ def test_a_closed_period_is_unchanged(dagster: Dagster) -> None:
     assert documents(dagster.home) == before
     for sensor in ("hours_due", "facts_outdated", "facts_unchecked"):
         assert dagster.look(sensor).run_requests == []
-    for schedule in ("nightly_check", "month_drafts", "month_close"):
+    for schedule in ("nightly_check", "period_drafts", "period_close"):
         assert dagster.tick(schedule).run_requests == []
 
 
@@ -211,7 +211,7 @@ def test_an_incomplete_month_is_drafted_with_its_blocking_findings(
     dagster_of_unclean: Dagster,
 ) -> None:
     dagster = dagster_of_unclean
-    [request] = dagster.tick("month_drafts").run_requests
+    [request] = dagster.tick("period_drafts").run_requests
     assert request.tags["period"] == "2026-10"
     checked = dagster.job("check_period", partition="2026-10")
     assert "period_may_be_billed,hour_not_measured" in str(checked.all_events)  # red
@@ -232,7 +232,7 @@ def test_an_incomplete_month_is_drafted_with_its_blocking_findings(
     for source in ("thanos_hours", "kubernetes_hours"):
         hour = f"/assets/east/{source}?view=partitions&partition=2026-10-01T03&showAllEvents=true"
         assert f"[{source}]({hour})" in against
-    for looked in (dagster.tick("month_close"), dagster.look("facts_unchecked")):
+    for looked in (dagster.tick("period_close"), dagster.look("facts_unchecked")):
         assert looked.run_requests == []
         assert "GAP-001" in looked.skip_message
         assert FIRST_MISSING in looked.skip_message
@@ -375,19 +375,19 @@ def test_facts_wait_for_running_pulls_for_a_limited_time(dagster: Dagster) -> No
 
 def test_the_schedule_closes_a_month_only_if_enabled(dagster: Dagster) -> None:
     dagster.job("check_period", partition="2026-10")
-    off = dagster.tick("month_close")
+    off = dagster.tick("period_close")
     assert off.run_requests == []
     assert "close_on_schedule is off" in off.skip_message
     config = dagster.home / "config.toml"
     config.write_text(f"{config.read_text()}\n[schedule]\nclose_on_schedule = true\n")
-    [request] = dagster.tick("month_close").run_requests
-    assert request.tags == request.tags | {"period": "2026-10", "requested_by": "month_close"}
+    [request] = dagster.tick("period_close").run_requests
+    assert request.tags == request.tags | {"period": "2026-10", "requested_by": "period_close"}
     closing = request.run_config["ops"]["close_one_period"]["config"]
     checked = period_state.checked_state(opened_at(dagster.home, NOW).home, PERIOD)
     assert checked is not None
     assert closing == {"period": "2026-10", "issue": True, "facts_sha256": checked.facts_sha256}
     dagster.now = PERIOD.ended_at + timedelta(days=1)  # the grace time is two days
-    early = dagster.tick("month_close")
+    early = dagster.tick("period_close")
     assert early.run_requests == []
     assert "its grace time ends at 2026-11-03T00:00:00Z" in early.skip_message
 
@@ -398,7 +398,7 @@ def test_a_month_that_changed_after_its_check_is_not_closed(dagster: Dagster) ->
     config.write_text(f"{config.read_text()}\n[schedule]\nclose_on_schedule = true\n")
     rates = dagster.home / "decisions" / "rates.csv"
     rates.write_text(rates.read_text().replace("1.80", "1.90"))
-    said = dagster.tick("month_close")
+    said = dagster.tick("period_close")
     assert said.run_requests == []
     assert "changed since" in said.skip_message
 
