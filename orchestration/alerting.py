@@ -25,7 +25,7 @@ from portal.alerting.sending import SendResult, send_alerts
 from portal.metrics import LedgerCollector
 from warehouse.reports.budgets import BudgetState, budget_states, budgets_of_month
 from warehouse.reports.opened_facts import Facts, open_facts
-from warehouse.snapshot_reader import Snapshots
+from warehouse.snapshot_reader import PROVIDER, SnapshotMissing, Snapshots
 from warehouse.snapshots import BudgetStep
 
 if TYPE_CHECKING:
@@ -81,28 +81,25 @@ def not_known_alerts(
     opened: OpenHome, months: Mapping[BillingPeriod, Sequence[BudgetState]], now: datetime
 ) -> list[Alert]:
     """Alerts for every budget whose tenant lacks data that should have been there for hours."""
+    complete = _complete_until(opened)
     alerts = []
     for period, states in months.items():
-        overdue = min(now, period.ended_at) - NOT_KNOWN_AFTER
         for state in states:
-            until = _complete_until(opened, state)
-            if until < overdue:
+            tenant = state.budget.tenant
+            until = complete.get((tenant, period.name), state.costs.counted_until)
+            if until < min(now - NOT_KNOWN_AFTER, period.ended_at):
                 alerts.append(not_known_alert(state.budget, until, now))
     return alerts
 
 
-def _complete_until(opened: OpenHome, state: BudgetState) -> datetime:
-    """How far the data of the tenant's clusters is complete, as the portal shows it."""
-    snapshots = Snapshots(opened.home.snapshots)
-    tenant = state.budget.tenant
-    if tenant not in snapshots.tenants():
-        return state.costs.counted_until
-    with snapshots.opened(tenant) as facts:
-        rows = facts.rows(
-            "select data_complete_to from periods where billing_period = $period",
-            {"period": state.budget.billing_period.name},
-        )
-    return rows[0]["data_complete_to"] if rows else state.costs.counted_until
+def _complete_until(opened: OpenHome) -> dict[tuple[str, str], datetime]:
+    """How far the data of each tenant's clusters is complete, by tenant and month."""
+    try:
+        with Snapshots(opened.home.snapshots).opened(PROVIDER) as facts:
+            rows = facts.rows("from tenant_periods", {})
+    except SnapshotMissing:  # an alert of its own; budgets are sent all the same
+        return {}
+    return {(row["tenant"], row["billing_period"]): row["data_complete_to"] for row in rows}
 
 
 def metrics_of(opened: OpenHome) -> LedgerCollector:

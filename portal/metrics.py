@@ -42,6 +42,19 @@ METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "1 if the step of the budget is reached, else 0.",
         (*BUDGET, "kind", "step", "severity"),
     ),
+    "budget_amount": ("Amount of the budget, in units of the currency.", (*BUDGET, "currency")),
+    "budget_cost": (
+        "Cost so far that counts towards the budget, before outage credits.",
+        (*BUDGET, "currency"),
+    ),
+    "budget_rate_per_hour": (
+        "Mean cost of an hour of the last whole days, at most seven.",
+        (*BUDGET, "currency"),
+    ),
+    "budget_spent_timestamp_seconds": (
+        "When the amount is spent at this rate; absent where that is after the month.",
+        BUDGET,
+    ),
     "tenant_cost": (
         "Cost of the month so far, with outage credits, in units of the currency.",
         ("tenant_namespace", "period", "currency"),
@@ -86,6 +99,10 @@ METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "The end of the last hour before the first incomplete one.",
         ("period",),
     ),
+    "tenant_complete_until_timestamp_seconds": (
+        "The same of the clusters in which the tenant is.",
+        ("tenant_namespace", "period"),
+    ),
     "counted_until_timestamp_seconds": ("The end of the last counted hour.", ("period",)),
     "month_open_since_timestamp_seconds": (
         "The end of a month that is over and not closed.",
@@ -108,6 +125,10 @@ METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "snapshot_readable": ("1 if the snapshots can be read; the other metrics need them.", ()),
 }
 
+_TENANTS_COMPLETE = """
+    select tenant, data_complete_to from tenant_periods
+    where billing_period = $period order by tenant
+"""
 _BUDGETS = "select * from budget_steps where billing_period = $period order by all"
 _NAMES = "select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all"
 _COVERAGE = f"""
@@ -270,6 +291,9 @@ class LedgerCollector(Collector):
         for row in facts.rows(_FINDINGS, {"period": name}):
             blocks = str(bool(row["blocks"])).lower()
             yield "findings", (name, row["code"], blocks), row["finding_count"]
+        for row in facts.rows(_TENANTS_COMPLETE, {"period": name}):
+            until = row["data_complete_to"].timestamp()
+            yield "tenant_complete_until_timestamp_seconds", (row["tenant"], name), until
         yield from self._coverage(facts, period, now)
         yield from _money(facts, period)
         yield from _budgets(facts, period)
@@ -311,15 +335,24 @@ def _money(facts: Facts, period: BillingPeriod) -> Iterator[tuple[str, tuple[str
 
 
 def _budgets(facts: Facts, period: BillingPeriod) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    told = set()
+    shown = set()
     for row in facts.rows(_BUDGETS, {"period": period.name}):
         labels = (row["tenant"], row["budget"], row["source"], period.name)
         amount, kind, step = int(row["amount_nanos"]), row["step_kind"], row["step_pct"]
         of_step = (kind, str(step), severity_of(StepKind(kind), step))
         yield "budget_step_reached", (*labels, *of_step), row["reached_at"] is not None
-        if amount and labels not in told:
-            told.add(labels)
-            yield "budget_used_ratio", labels, int(row["cost_nanos"]) / amount
+        if labels in shown:
+            continue
+        shown.add(labels)
+        money = (*labels, row["currency"])
+        cost = int(row["cost_nanos"])
+        yield "budget_amount", money, amount / 10**9
+        yield "budget_cost", money, cost / 10**9
+        yield "budget_rate_per_hour", money, int(row["rate_nanos_per_hour"]) / 10**9
+        if row["spent_at"]:
+            yield "budget_spent_timestamp_seconds", labels, row["spent_at"].timestamp()
+        if amount:
+            yield "budget_used_ratio", labels, cost / amount
             if row["forecast_method"]:
                 yield "budget_forecast_ratio", labels, int(row["forecast_nanos"]) / amount
 

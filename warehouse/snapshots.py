@@ -37,7 +37,7 @@ from warehouse.reports.opened_facts import FactsOfAnotherVersion
 from warehouse.store import UNREADABLE, make_folder, write_whole
 
 INDEX = "index.json"
-FORMAT = 6
+FORMAT = 7
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
@@ -404,7 +404,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapsh
         for [tenant] in connection.execute("from tenants order by tenant").fetchall()
     }
     others = ("budget_steps", "coverage", "corrections", "documents", "findings", "periods")
-    of_provider = (*PROVIDER_MARTS, *others, "stops")
+    of_provider = (*PROVIDER_MARTS, *others, "stops", "tenant_periods")
     provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
     changed = {tenant: name for tenant, name in names.items() if not (folder / name).is_file()}
     _sort_by_tenant(connection, owned, changed)
@@ -474,6 +474,7 @@ def _gather(
             "inner join tenant_clusters using (billing_period, cluster_id)"
         )
     connection.execute(_TENANT_PERIODS)
+    connection.execute("create view tenant_periods as from of_tenants_periods")
 
 
 def _tenant_tables() -> tuple[str, ...]:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
 from prometheus_client import Metric
 
 from clients.alertmanager import Alert
+from domain.interval import format_instant
 from portal.alerting.alerts import DOCS, LASTS, NOT_KNOWN, NOT_KNOWN_AFTER, STEP_REACHED
-from portal.metrics import PREFIX
+from portal.metrics import METRICS, PREFIX
 
 HOUR, DAY = 3600, 86_400
 
@@ -57,6 +58,7 @@ class ProviderAlert:
     description: str
     page: str
     matcher: tuple[str, str] = ("", "")  # label and regular expression
+    shown: tuple[str, str] = ("", "")  # an annotation, and the metric whose time it shows
 
     @property
     def expression(self) -> str:
@@ -74,8 +76,9 @@ PROVIDER_ALERTS = (
         "warning",
         "An hour of {cluster} ({source}) has been incomplete for six hours.",
         "Its usage may be missing from the bill. `gpu-ledger gaps` names the hours and the command "
-        "that backfills each; gpu_ledger_backfill_until_timestamp_seconds says until when.",
+        "that backfills each.",
         "how-to/backfill-a-gap-and-close-a-month",
+        shown=("backfill_until", "backfill_until_timestamp_seconds"),
     ),
     ProviderAlert(
         "GpuLedgerBackfillEnds",
@@ -236,29 +239,83 @@ def rule_groups() -> list[dict[str, Any]]:
     ]
 
 
+# A metric that Prometheus did not scrape keeps its last value for a day: missing data resolves no
+# alert.
+_LAST_KNOWN = "last_over_time({}[1d])"
+_DAY, _INSTANT = '"2006-01-02"', '"2006-01-02T15:04:05Z"'
+_MONEY = '{{ with . | first }}{{ printf "%.2f" .Value }} {{ .Labels.currency }}{{ end }}'
+
+
+def _time_text(form: str) -> str:
+    return f"{{{{ (. | first | value | toTime).Format {form} }}}}"
+
+
+def _shown(metric: str, labels: dict[str, str], text: str, otherwise: str = "not known") -> str:
+    """A template that shows the value of another metric, whose labels are those of the alert."""
+    matchers = ",".join(f"{label}=%q" for label in labels)
+    values = " ".join(f"$labels.{label}" for label in labels.values())
+    return (
+        f"{{{{ with printf `{metric.replace('{}', f'{{{matchers}}}')}` {values} | query }}}}"
+        f"{text}{{{{ else }}}}{otherwise}{{{{ end }}}}"
+    )
+
+
+def _of_budget(metric: str, text: str, otherwise: str = "not known") -> str:
+    labels = {"tenant_namespace": "namespace"} | {
+        label: label for label in ("budget", "source", "period")
+    }
+    return _shown(f"{PREFIX}_{metric}", labels, text, otherwise)
+
+
 def _budget_rules() -> Iterator[dict[str, Any]]:
     about = "{{ $labels.budget }} of {{ $labels.namespace }} in {{ $labels.period }}"
+    reached = _LAST_KNOWN.format(f"{PREFIX}_budget_step_reached")
     yield {
         "alert": STEP_REACHED,
-        "expr": in_namespace(f"{PREFIX}_budget_step_reached == 1"),
+        "expr": in_namespace(f"{reached} == 1"),
         "labels": {},
         "annotations": {
             "summary": f"The {{{{ $labels.kind }}}} step of {{{{ $labels.step }}}} % of the budget "
             f"{about} is reached.",
-            "next_action": "gpu-ledger usage --tenant {{ $labels.namespace }} --by workload",
+            "budget": _of_budget("budget_amount{}", _MONEY),
+            "amount": _of_budget("budget_cost{}", _MONEY),
+            "rate_per_hour": _of_budget("budget_rate_per_hour{}", _MONEY),
+            # A budget that is spent at midnight is spent on the day before.
+            "spent_on": _of_budget(
+                "budget_spent_timestamp_seconds{} - 1",
+                _time_text(_DAY),
+                "not in this month at the present rate",
+            ),
+            "measured_until": _shown(
+                f"{PREFIX}_counted_until_timestamp_seconds{{}}",
+                {"period": "period"},
+                _time_text(_INSTANT),
+            ),
+            "next_action": "gpu-ledger usage --tenant {{ $labels.namespace }} --by workload "
+            "--period {{ $labels.period }}",
             "runbook_url": f"{DOCS}/how-to/budgets.html",
         },
     }
     seconds = int(NOT_KNOWN_AFTER.total_seconds())
-    missing = f"time() - {PREFIX}_complete_until_timestamp_seconds > {seconds}"
-    known = f"{in_namespace(f'{PREFIX}_budget_used_ratio')} and on (period) ({missing})"
+    complete = _LAST_KNOWN.format(f"{PREFIX}_tenant_complete_until_timestamp_seconds")
+    # A month that is over and complete is known, however long ago it ended.
+    over = _LAST_KNOWN.format(f"{PREFIX}_month_open_since_timestamp_seconds")
+    missing = f"time() - {complete} > {seconds} unless {complete} >= on (period) group_left {over}"
+    amount = _LAST_KNOWN.format(f"{PREFIX}_budget_amount")
+    budgets = f"max without (currency) ({amount})"
     yield {
         "alert": NOT_KNOWN,
-        "expr": known,
+        "expr": in_namespace(f"{budgets} and on (tenant_namespace, period) ({missing})"),
         "labels": {"severity": "warning"},
         "annotations": {
             "summary": f"The budget {about} is not known: hours have been missing for six hours.",
             "description": "The cost may be higher than what was counted.",
+            "measured_until": _shown(
+                f"{PREFIX}_tenant_complete_until_timestamp_seconds{{}}",
+                {"tenant_namespace": "namespace", "period": "period"},
+                _time_text(_INSTANT),
+            ),
+            "next_action": "gpu-ledger gaps --period {{ $labels.period }}",
             "runbook_url": f"{DOCS}/how-to/backfill-a-gap-and-close-a-month.html",
         },
     }
@@ -268,6 +325,9 @@ def _rule(alert: ProviderAlert) -> dict[str, Any]:
     def text(template: str) -> str:
         return re.sub(r"\{(\w+)\}", r"{{ $labels.\1 }}", template)
 
+    annotation, metric = alert.shown
+    labels = {name: name for name in METRICS[metric][1]} if metric else {}
+    until = {annotation: _shown(f"{PREFIX}_{metric}{{}}", labels, _time_text(_INSTANT))}
     return {
         "alert": alert.name,
         "expr": alert.expression,
@@ -275,6 +335,7 @@ def _rule(alert: ProviderAlert) -> dict[str, Any]:
         "annotations": {
             "summary": text(alert.summary),
             "description": text(alert.description),
+            **(until if annotation else {}),
             "runbook_url": f"{DOCS}/{alert.page}.html",
         },
     }
@@ -283,12 +344,20 @@ def _rule(alert: ProviderAlert) -> dict[str, Any]:
 def provider_alerts(families: Iterable[Metric], now: datetime) -> list[Alert]:
     """The provider alerts whose condition holds, for Alertmanager; posted while it holds."""
     samples = {family.name: family.samples for family in families}
+
+    def shown(alert: ProviderAlert, labels: dict[str, str]) -> dict[str, str]:
+        annotation, metric = alert.shown
+        times = [s.value for s in samples.get(f"{PREFIX}_{metric}", ()) if s.labels == labels]
+        text = format_instant(datetime.fromtimestamp(times[0], UTC)) if times else "not known"
+        return {annotation: text} if annotation else {}
+
     return [
         Alert(
             labels={"alertname": alert.name, "severity": alert.severity, **sample.labels},
             annotations={
                 "summary": alert.summary.format(**sample.labels),
-                "description": alert.description,
+                "description": alert.description.format(**sample.labels),
+                **shown(alert, sample.labels),
                 "runbook_url": f"{DOCS}/{alert.page}.html",
             },
             starts_at=now,

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from prometheus_client.core import GaugeMetricFamily
 
-from clients.alertmanager import Alertmanager
+from clients.alertmanager import Alert, Alertmanager
+from domain.budgets import HourlyCosts
 from domain.errors import InvalidSetting
 from domain.interval import format_instant
 from orchestration import alerting
 from orchestration.cli import doctor
 from orchestration.cli.main import cli
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
+from portal.alerting.rules import provider_alerts
 from tests.fake_alertmanager import FakeAlertmanager
 from tests.json_output import differences
 from tests.portal_by_hand import NOW, marts_of, merged, write
+from tests.unit.test_alert_sending import BUDGET, OCTOBER
 from warehouse.home import Home
+from warehouse.reports.budgets import BudgetState
 
 SENDING = '[alerts]\nsend = true\nalertmanagers = ["http://127.0.0.1:9093"]\n'
 
@@ -143,6 +149,35 @@ def test_missing_data_raises_an_alert_and_resolves_none(
     monkeypatch.setenv(CLOCK_VARIABLE, "2026-10-01T08:00:01Z")
     assert json.loads(run(home, "alerts", "send", "--json"))["other_alerts"] == 6
     assert "GpuBudgetNotKnown" in names(peer)
+
+
+def test_a_month_that_was_complete_at_its_end_is_known(home: Home) -> None:
+    """Also where its last hour is missing, the budget is not known."""
+    opened, later = OpenHome.at(home.path), OCTOBER.ended_at + timedelta(days=5)
+
+    def alerts_of(hour_count: int) -> list[Alert]:
+        costs = HourlyCosts(OCTOBER, [1] * hour_count)
+        state = BudgetState(replace(BUDGET, tenant="not-in-the-snapshots"), costs, [])
+        return alerting.not_known_alerts(opened, {OCTOBER: [state]}, later)
+
+    assert alerts_of(744) == []
+    [alert] = alerts_of(743)
+    assert alert.annotations["measured_until"] == "2026-10-31T23:00:00Z"
+
+
+def test_an_alert_about_a_missing_hour_names_the_end_of_its_backfill() -> None:
+    labels = {"cluster": "east", "source": "thanos", "period": "2026-10"}
+    families = []
+    for name, value in (("oldest_due_hour", 0.0), ("backfill_until", 2_592_000.0)):
+        family = GaugeMetricFamily(f"gpu_ledger_{name}_timestamp_seconds", "", labels=labels)
+        family.add_metric(list(labels.values()), value)
+        families.append(family)
+    now = datetime(1970, 1, 1, 8, tzinfo=UTC)
+    [alert] = provider_alerts(families, now)
+    assert alert.labels["alertname"] == "GpuLedgerHourMissing"
+    assert alert.annotations["backfill_until"] == "1970-01-31T00:00:00Z"
+    [alert] = provider_alerts(families[:1], now)
+    assert alert.annotations["backfill_until"] == "not known"
 
 
 def test_nothing_is_sent_without_alert_settings(home: Home) -> None:

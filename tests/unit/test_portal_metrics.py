@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from domain.clock import StoppedClock
 from portal.metrics import METRICS, PREFIX, LedgerCollector, registry_of
-from tests.portal_by_hand import NOW, OTHER, OWN, marts_of, write
+from tests.portal_by_hand import NOW, OTHER, OWN, START, marts_of, write
 from warehouse.home import Home
 from warehouse.snapshot_reader import Snapshots
 
@@ -49,6 +49,12 @@ def test_money_and_budgets_equal_those_of_the_pages(home: Home) -> None:
     budget = (OWN, "month", "decisions", "2026-10")
     assert found["budget_used_ratio", *budget] == 0.6
     assert found["budget_step_reached", *budget, "actual", "50", "info"] == 1
+    assert found["budget_amount", *budget, "USD"] == 20
+    assert found["budget_cost", *budget, "USD"] == 12
+    assert found["budget_rate_per_hour", *budget, "USD"] == 4
+    assert (
+        found["budget_spent_timestamp_seconds", *budget] == (START + timedelta(hours=5)).timestamp()
+    )
     other = (OTHER, *budget[1:])
     assert found["budget_step_reached", *other, "actual", "50", "info"] == 0
     assert not [name for name in found if name[0] == "budget_forecast_ratio"]  # too early
@@ -64,6 +70,8 @@ def test_gaps_are_counted_until_now(home: Home) -> None:
         found["complete_until_timestamp_seconds", "2026-10"]
         == (NOW - timedelta(hours=2)).timestamp()
     )
+    of_tenant = found["tenant_complete_until_timestamp_seconds", OWN, "2026-10"]
+    assert of_tenant == found["complete_until_timestamp_seconds", "2026-10"]
     assert found["findings", "2026-10", "GAP-001", "true"] == 1
     assert found["month_checked", "2026-10"] == 1
     assert found["snapshot_readable",] == 1

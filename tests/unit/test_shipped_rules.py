@@ -1,0 +1,59 @@
+"""Each alert of deploy/ has a firing and a silent case, and a page that says what to do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from portal.alerting.rules import DOCS
+from tests.shipped_rules import DEPLOY, RULES, cases, rules, write
+
+ROOT = DEPLOY.parent
+PROMTOOL = shutil.which("promtool")
+
+
+def test_every_folder_with_rules_is_tested() -> None:
+    found = {
+        path.relative_to(DEPLOY).parts[0]
+        for path in DEPLOY.rglob("*.y*ml")
+        if "alert:" in path.read_text(encoding="utf-8")
+    }
+    assert found == set(RULES)
+
+
+@pytest.mark.parametrize("folder", RULES)
+def test_every_runbook_is_a_page_of_the_documentation(folder: str) -> None:
+    for rule in rules(folder):
+        if "alert" in rule:
+            page = rule["annotations"]["runbook_url"].removeprefix(f"{DOCS}/")
+            assert (ROOT / "docs" / page.replace(".html", ".md")).is_file(), rule["alert"]
+
+
+@pytest.mark.parametrize("folder", RULES)
+def test_every_alert_fires_in_one_case_and_is_silent_in_another(folder: str) -> None:
+    examined = [one for test in cases(folder) for one in test.get("alert_rule_test", ())]
+    firing = {one["alertname"] for one in examined if one["exp_alerts"]}
+    silent = {one["alertname"] for one in examined if not one["exp_alerts"]}
+    alerts = {rule["alert"] for rule in rules(folder) if "alert" in rule}
+    assert (firing, silent) == (alerts, alerts)
+
+
+@pytest.mark.parametrize("folder", RULES)
+def test_every_recorded_series_has_a_case(folder: str) -> None:
+    examined = [one["expr"] for test in cases(folder) for one in test.get("promql_expr_test", ())]
+    recorded = {rule["record"] for rule in rules(folder) if "record" in rule}
+    assert {name for name in recorded if not any(name in text for text in examined)} == set()
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+@pytest.mark.parametrize("folder", RULES)
+def test_promtool_accepts_the_rules_and_their_cases(folder: str, tmp_path: Path) -> None:
+    write(folder, tmp_path)
+    for command in ("check rules rules.yml", "test rules rules_test.yml"):
+        ran = subprocess.run(
+            [str(PROMTOOL), *command.split()], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
