@@ -242,8 +242,7 @@ class Pruner:
         except KubernetesFailed as failed:
             reasons.append(f"The Event was not posted: {failed.seen}")
         for url in self._settings.alertmanager_urls:
-            problem = post_stop_notice(url, name, message, now, not_before)
-            reasons += [problem] if problem else []
+            reasons += post_stop_notice(url, name, message, now, not_before)
         self._record(
             name,
             "noticed",

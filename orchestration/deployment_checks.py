@@ -285,8 +285,8 @@ def rule_line(client: KubernetesClient) -> DoctorLine:
     check = "alerts are raised"
     path = f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/prometheusrules/gpu-ledger"
     remedy = (
-        "write send = true below [alerts] in config.toml, or add deploy/portal/components/"
-        "monitoring to the kustomization"
+        "write send = true below [alerts] in config.toml, or add deploy/alerts and "
+        "deploy/portal/components/monitoring to the kustomization"
     )
     try:
         is_there = client.find(path) is not None

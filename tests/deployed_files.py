@@ -12,7 +12,14 @@ from typing import Any
 
 import yaml
 
-from portal.alerting.rules import PROVIDER_ALERTS, RECORDED, rule_groups
+from portal.alerting.rules import (
+    PROVIDER_ALERTS,
+    RECORDED,
+    SAME_BUDGET,
+    alert_groups,
+    inhibitions,
+    recorded_groups,
+)
 from portal.dashboards import DASHBOARDS, Dashboard, grafana, openshift_console
 from portal.metrics import METRICS, PREFIX
 
@@ -22,20 +29,20 @@ MADE = "# Made from portal/alerting/rules.py; tests/unit/test_deployed_files.py 
 
 def rules_file() -> str:
     """For `rule_files` of a Prometheus."""
-    return MADE + _yaml({"groups": rule_groups()})
+    return MADE + _yaml({"groups": [*recorded_groups(), *alert_groups()]})
 
 
-def prometheus_rule() -> str:
+def prometheus_rule(name: str, groups: list[dict[str, Any]]) -> str:
     """For the Prometheus operator and user-workload monitoring of OpenShift."""
     document = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {
-            "name": "gpu-ledger",
+            "name": name,
             "namespace": "gpu-ledger",
             "labels": {"app.kubernetes.io/part-of": "gpu-ledger"},
         },
-        "spec": {"groups": rule_groups()},
+        "spec": {"groups": groups},
     }
     return MADE + _yaml(document)
 
@@ -49,7 +56,56 @@ def acm_rules() -> str:
             "name": "thanos-ruler-custom-rules",
             "namespace": "open-cluster-management-observability",
         },
-        "data": {"custom_rules.yaml": _yaml({"groups": rule_groups()})},
+        "data": {"custom_rules.yaml": _yaml({"groups": [*recorded_groups(), *alert_groups()]})},
+    }
+    return MADE + _yaml(document)
+
+
+def alertmanager() -> str:
+    """The configuration of an Alertmanager whose operator adds a route for each tenant."""
+    tenant = {
+        "matchers": ['namespace="vision"', 'alertname=~"GpuBudget.+"'],
+        "receiver": "vision",
+    }
+    hook = {"url": "https://chat.example.com/hooks/vision", "send_resolved": False}
+    document = {
+        "route": {"receiver": "provider", "group_by": ["namespace"], "routes": [tenant]},
+        "inhibit_rules": [
+            {
+                "source_matchers": [f'step=~"{higher}"'],
+                "target_matchers": [f'step=~"{lower}"'],
+                "equal": list(SAME_BUDGET),
+            }
+            for higher, lower in inhibitions()
+        ],
+        "receivers": [{"name": "provider"}, {"name": "vision", "webhook_configs": [hook]}],
+    }
+    return MADE + _yaml(document)
+
+
+def alertmanager_config() -> str:
+    """The same for the Prometheus operator, in the namespace of a tenant."""
+
+    def steps(form: str) -> list[dict[str, str]]:
+        return [{"name": "step", "matchType": "=~", "value": form}]
+
+    hook = {"urlSecret": {"name": "gpu-budget-webhook", "key": "url"}, "sendResolved": False}
+    document = {
+        "apiVersion": "monitoring.coreos.com/v1beta1",
+        "kind": "AlertmanagerConfig",
+        "metadata": {"name": "gpu-budgets"},
+        "spec": {
+            "route": {
+                "receiver": "team",
+                "groupBy": ["namespace"],
+                "matchers": [{"name": "alertname", "matchType": "=~", "value": "GpuBudget.+"}],
+            },
+            "inhibitRules": [
+                {"sourceMatch": steps(higher), "targetMatch": steps(lower), "equal": [*SAME_BUDGET]}
+                for higher, lower in inhibitions()
+            ],
+            "receivers": [{"name": "team", "webhookConfigs": [hook]}],
+        },
     }
     return MADE + _yaml(document)
 
@@ -179,8 +235,13 @@ FILES = {
     "deploy/dashboards/openshift-console/dashboards.yaml": openshift_console_dashboards,
     "docs/reference/metrics.md": metrics_page,
     "deploy/alerts/rules.yml": rules_file,
-    "deploy/alerts/prometheus-rule.yaml": prometheus_rule,
+    "deploy/alerts/prometheus-rule.yaml": lambda: prometheus_rule("gpu-ledger", alert_groups()),
+    "deploy/portal/components/monitoring/recorded-series.yaml": lambda: prometheus_rule(
+        "gpu-ledger-recorded", recorded_groups()
+    ),
     "deploy/alerts/acm/rules.yaml": acm_rules,
+    "deploy/alerts/alertmanager.yml": alertmanager,
+    "deploy/budgets/alertmanager-config.yaml": alertmanager_config,
 }
 
 

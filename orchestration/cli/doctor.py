@@ -14,7 +14,6 @@ from pathlib import Path
 
 import click
 
-from clients.alertmanager import AlertmanagerFailed
 from clients.kubeconfig import find_cluster_access, read_kubeconfig
 from clients.kubernetes import KubernetesClient
 from domain.decisions import Cluster, Source
@@ -23,6 +22,7 @@ from domain.interval import HOUR
 from ingestion.doctor_lines import DoctorLine
 from ingestion.kubernetes.api_server_probe import probe as probe_journal
 from ingestion.thanos.store_probe import probe as probe_samples
+from orchestration.alert_ways import alert_lines
 from orchestration.alerting import alertmanagers
 from orchestration.cli.output import Progress, Row, emit, home_option, output_option, progress
 from orchestration.cluster_collector import client_of
@@ -53,7 +53,6 @@ Examples:
 FACTS = "facts are complete"
 FRESH = "evidence is fresh"
 INSTALLED = "Spark is installed"
-ALERTED = "Alertmanager can be reached"
 COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
 PATCH = "patch"
 APPLY = "kubectl apply --server-side --force-conflicts -f patch.yaml"
@@ -87,10 +86,12 @@ def doctor(
     Checks reachability, rights, metrics and their labels, sampling interval and retention, clocks,
     the GPU operator's monitoring, the collector's journal, the age of the newest evidence, and
     whether the warehouse has the facts that were built last. Where [engine] kind is "spark" in
-    config.toml, it checks that the extra and Java are installed. Where [alerts] send is true in
-    config.toml, it checks that every Alertmanager responds. With --portal-kubeconfig or
-    [portal.review_clusters] in config.toml, it checks the rights of the portal's account by a
-    SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if there is a problem.
+    config.toml, it checks that the extra and Java are installed. Where [alerts] send is true, it
+    checks that every Alertmanager responds, and that no PrometheusRule raises the same alerts;
+    else it names the way of alerts that is possible (with --all), or what each way lacks. With
+    --portal-kubeconfig or [portal.review_clusters] in config.toml, it checks the rights of the
+    portal's account by a SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if
+    there is a problem.
 
     With --in-cluster, it also checks the rights of each installed component, the allowlist of a hub
     of ACM, the API server's clock, the tokens of the sample stores, the home's volume, the
@@ -171,26 +172,9 @@ def _engine(opened: OpenHome) -> DoctorLine:
 
 
 def alerts_examined(opened: OpenHome) -> list[Row]:
-    """A line for each Alertmanager of the settings; none where gpu-ledger sends no alerts."""
-    if not opened.settings.alerts.send:
-        return []
-    lines = _lines(lambda opened, _: _alertmanagers(opened), opened, "")
+    """The lines about the ways in which alerts reach people."""
+    lines = _lines(lambda opened, _: alert_lines(opened), opened, "")
     return [_row("", "alerts", line) for line in lines]
-
-
-def _alertmanagers(opened: OpenHome) -> list[DoctorLine]:
-    """Whether each of them lists alerts, which needs the same token as posting them."""
-    lines = []
-    for peer in alertmanagers(opened):
-        with closing(peer):
-            try:
-                count = len(peer.present(()))
-                lines.append(DoctorLine(ALERTED, True, f"{peer.name}: {count} alerts"))
-            except AlertmanagerFailed as failed:
-                lines.append(
-                    DoctorLine(ALERTED, False, f"{failed.where}: {failed.seen}", failed.remedy)
-                )
-    return lines
 
 
 def portal_examined(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:

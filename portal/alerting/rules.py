@@ -201,41 +201,52 @@ RECORDED = {
 }
 
 
+SAME_BUDGET = ("namespace", "budget", "source", "period", "kind")
+
+
+def inhibitions() -> list[tuple[str, str]]:
+    """Regular expressions of steps, and of the lower steps that they inhibit, ten by ten.
+
+    Alertmanager compares no numbers: of two steps in one ten, such as 90 and 95, both are notified.
+    """
+    higher = "[1-9][0-9]{2,}"
+    tens = [
+        (f"{ten}[0-9]", f"[1-{ten - 1}]?[0-9]" if ten > 1 else "[0-9]") for ten in range(9, 0, -1)
+    ]
+    return [(higher, "[1-9]?[0-9]"), *tens]
+
+
 def in_namespace(expression: str) -> str:
     """The same series with the tenant's namespace as `namespace`."""
     return f'label_replace({expression}, "namespace", "$1", "tenant_namespace", "(.+)")'
 
 
-def rule_groups() -> list[dict[str, Any]]:
-    """The groups of deploy/alerts."""
+def recorded_groups() -> list[dict[str, Any]]:
+    """The recorded series, also for a site on which gpu-ledger sends the alerts."""
+    rules = [
+        {"record": name, "expr": in_namespace(f"{PREFIX}_{metric}")}
+        for name, metric in RECORDED.items()
+    ]
+    return [{"name": "gpu-ledger-recorded", "interval": "1m", "rules": rules}]
+
+
+def alert_groups() -> list[dict[str, Any]]:
+    """The alerts about budgets and for the provider."""
+    not_scraped = {
+        "alert": "GpuLedgerNotScraped",
+        "expr": f"absent({PREFIX}_snapshot_readable)",
+        "for": "15m",
+        "labels": {"severity": "warning"},
+        "annotations": {
+            "summary": "Prometheus has no metrics of the portal.",
+            "description": "No other alert of gpu-ledger can fire meanwhile.",
+            "runbook_url": f"{DOCS}/how-to/alert-the-provider.html",
+        },
+    }
+    provider = [*(_rule(alert) for alert in PROVIDER_ALERTS), not_scraped]
     return [
-        {
-            "name": "gpu-ledger-recorded",
-            "interval": "1m",
-            "rules": [
-                {"record": name, "expr": in_namespace(f"{PREFIX}_{metric}")}
-                for name, metric in RECORDED.items()
-            ],
-        },
         {"name": "gpu-ledger-budgets", "interval": "1m", "rules": list(_budget_rules())},
-        {
-            "name": "gpu-ledger-provider",
-            "interval": "1m",
-            "rules": [_rule(alert) for alert in PROVIDER_ALERTS]
-            + [
-                {
-                    "alert": "GpuLedgerNotScraped",
-                    "expr": f"absent({PREFIX}_snapshot_readable)",
-                    "for": "15m",
-                    "labels": {"severity": "warning"},
-                    "annotations": {
-                        "summary": "Prometheus has no metrics of the portal.",
-                        "description": "No other alert of gpu-ledger can fire meanwhile.",
-                        "runbook_url": f"{DOCS}/how-to/alert-the-provider.html",
-                    },
-                }
-            ],
-        },
+        {"name": "gpu-ledger-provider", "interval": "1m", "rules": provider},
     ]
 
 
@@ -268,7 +279,8 @@ def _of_budget(metric: str, text: str, otherwise: str = "not known") -> str:
 
 
 def _budget_rules() -> Iterator[dict[str, Any]]:
-    about = "{{ $labels.budget }} of {{ $labels.namespace }} in {{ $labels.period }}"
+    tenant, period = "{{ $labels.namespace }}", "{{ $labels.period }}"
+    about = f"{{{{ $labels.budget }}}} of {tenant} in {period}"
     reached = _LAST_KNOWN.format(f"{PREFIX}_budget_step_reached")
     yield {
         "alert": STEP_REACHED,
@@ -291,8 +303,7 @@ def _budget_rules() -> Iterator[dict[str, Any]]:
                 {"period": "period"},
                 _time_text(_INSTANT),
             ),
-            "next_action": "gpu-ledger usage --tenant {{ $labels.namespace }} --by workload "
-            "--period {{ $labels.period }}",
+            "next_action": f"gpu-ledger usage --tenant {tenant} --by workload --period {period}",
             "runbook_url": f"{DOCS}/how-to/budgets.html",
         },
     }
@@ -315,7 +326,7 @@ def _budget_rules() -> Iterator[dict[str, Any]]:
                 {"tenant_namespace": "namespace", "period": "period"},
                 _time_text(_INSTANT),
             ),
-            "next_action": "gpu-ledger gaps --period {{ $labels.period }}",
+            "next_action": f"gpu-ledger gaps --period {period}",
             "runbook_url": f"{DOCS}/how-to/backfill-a-gap-and-close-a-month.html",
         },
     }

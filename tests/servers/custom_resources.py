@@ -32,6 +32,12 @@ def prometheus_operator(folder: Path) -> list[Path]:
     return _files(folder, PROMETHEUS_OPERATOR, [f"{MONITORING}_{name}.yaml" for name in names])
 
 
+def alertmanager_config(folder: Path) -> list[Path]:
+    """The file that defines AlertmanagerConfig, also in the version v1beta1."""
+    full = MONITORING.replace("operator-crd", "operator-crd-full")
+    return _files(folder, PROMETHEUS_OPERATOR, [f"{full}_alertmanagerconfigs.yaml"])
+
+
 def security_context_constraints(folder: Path) -> list[Path]:
     """The file that defines OpenShift's SecurityContextConstraints."""
     return _files(folder, OPENSHIFT, [f"{SECURITY}_securitycontextconstraints.crd.yaml"])

@@ -19,6 +19,7 @@ import yaml
 
 from tests.servers.control_plane import ControlPlane, control_plane
 from tests.servers.custom_resources import (
+    alertmanager_config,
     prometheus_operator,
     routes,
     security_context_constraints,
@@ -43,10 +44,11 @@ PARTS = (
     "fake-gpu/overlays/kubelet",
     "fake-gpu/overlays/openshift",
     "budgets",
+    "alerts",
 )
 # The AMD exporter reads device files, and a device plugin registers at the kubelet's socket.
 PRIVILEGED = ("amd-exporter/base", "fake-gpu/overlays/kubelet", "fake-gpu/overlays/openshift")
-RESTRICTED = [part for part in PARTS if part not in (*PRIVILEGED, "budgets")]
+RESTRICTED = [part for part in PARTS if part not in (*PRIVILEGED, "budgets", "alerts")]
 Document = dict[str, Any]
 
 
@@ -56,6 +58,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         folder = tmp_path_factory.mktemp("definitions")
         files = [
             *prometheus_operator(folder),
+            *alertmanager_config(folder),
             *security_context_constraints(folder),
             *routes(folder),
         ]
@@ -63,7 +66,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             kubectl(plane, "apply", "--server-side", "-f", str(path))
         kubectl(plane, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
         strict = {"pod-security.kubernetes.io/enforce": "restricted"}
-        existing = ("open-cluster-management-observability", "openshift-config-managed")
+        existing = ("open-cluster-management-observability", "openshift-config-managed", "gpu-ledger")
         for name in ("strict", *existing):
             with plane.client() as admin:
                 labels = strict if name == "strict" else {}
@@ -110,6 +113,36 @@ def test_a_real_server_takes_every_part_strictly(plane: ControlPlane, part: str)
     options = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
     said = kubectl(plane, "apply", *options, "-k", str(DEPLOY / part))
     assert said.count("serverside-applied") == len(rendered(part))
+
+
+def test_a_real_server_takes_the_routes_of_a_tenant(plane: ControlPlane) -> None:
+    file = DEPLOY / "budgets" / "alertmanager-config.yaml"
+    options = ("--server-side", "--dry-run=server", "--validate=strict", "--namespace=strict")
+    kubectl(plane, "apply", *options, "-f", str(file))
+
+
+def test_only_prometheus_reaches_the_metrics_of_the_portal() -> None:
+    documents = {(d["kind"], d["metadata"]["name"]): d for d in rendered("overlays/openshift")}
+    pod = documents["Deployment", "portal"]["spec"]["template"]
+    [portal] = [one for one in pod["spec"]["containers"] if one["name"] == "portal"]
+    [port] = [one for one in portal["ports"] if one["name"] == "metrics"]
+    assert {f"--metrics-port={port['containerPort']}", "--metrics-host=0.0.0.0"} <= {
+        *portal["args"]
+    }
+    monitor = documents["ServiceMonitor", "portal"]["spec"]
+    service = documents["Service", "portal-metrics"]
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert [one["port"] for one in monitor["endpoints"]] == [service["spec"]["ports"][0]["name"]]
+    opened = {
+        name
+        for (kind, name), document in documents.items()
+        if kind == "NetworkPolicy"
+        and document["spec"]["podSelector"].get("matchLabels", {}) == service["spec"]["selector"]
+        for rule in document["spec"].get("ingress", [])
+        if {"metrics", 9403, None} & {one.get("port") for one in rule.get("ports", [{}])}
+    }
+    assert opened == {"portal-metrics"}
 
 
 def _written(plane: ControlPlane, document: Document, name: str) -> str:

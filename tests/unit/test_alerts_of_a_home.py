@@ -187,9 +187,8 @@ def test_nothing_is_sent_without_alert_settings(home: Home) -> None:
 
 
 def test_doctor_names_an_alertmanager_that_does_not_respond(
-    home: Home, peer: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch
+    home: Home, peer: FakeAlertmanager
 ) -> None:
-    monkeypatch.setattr(doctor, "alertmanagers", alerting.alertmanagers)
     opened = OpenHome.at(home.path)
     [line] = doctor.alerts_examined(opened)
     assert (line["fine"], line["seen"]) == (True, "http://127.0.0.1:9093: 0 alerts")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.alerting.rules import rule_groups
+from portal.alerting.rules import alert_groups, recorded_groups
 from portal.metrics import METRICS, PREFIX
 from tests.deployed_files import FILES
 
@@ -25,6 +25,8 @@ def test_a_deployed_file_equals_its_generated_content(name: str) -> None:
 
 
 def test_every_metric_of_a_rule_is_exported() -> None:
-    expressions = [rule["expr"] for group in rule_groups() for rule in group["rules"]]
+    expressions = [
+        rule["expr"] for group in (*recorded_groups(), *alert_groups()) for rule in group["rules"]
+    ]
     named = {name for text in expressions for name in re.findall(rf"{PREFIX}_(\w+)", text)}
     assert named <= set(METRICS)
