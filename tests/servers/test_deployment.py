@@ -66,7 +66,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             kubectl(plane, "apply", "--server-side", "-f", str(path))
         kubectl(plane, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
         strict = {"pod-security.kubernetes.io/enforce": "restricted"}
-        existing = ("open-cluster-management-observability", "openshift-config-managed", "gpu-ledger")
+        existing = (
+            "open-cluster-management-observability",
+            "openshift-config-managed",
+            "gpu-ledger",
+        )
         for name in ("strict", *existing):
             with plane.client() as admin:
                 labels = strict if name == "strict" else {}
