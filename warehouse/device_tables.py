@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from domain.decisions import Decisions
+from domain.decisions import Decisions, canonical_files
 from domain.decisions.rows import PolicyName, TableName
 from domain.gpu import (
     Catalogue,
@@ -107,28 +107,9 @@ def create_device_kinds(
 
 def catalogue_of(decisions: Decisions) -> Catalogue:
     """The shipped products, extended by those that people decided."""
-    decided = "\n".join([_PRODUCT_HEADER, *(_product_line(row) for row in decisions.products)])
-    return parse_catalogue(
-        seed_text("gpu_products"),
-        seed_text("mig_profiles"),
-        decided if decisions.products else "",
-    )
-
-
-_PRODUCT_COLUMNS = (
-    "product",
-    "vendor",
-    "gpu_class",
-    "memory_mib",
-    "compute_slots",
-    "memory_slots",
-    "mig_geometry",
-)
-_PRODUCT_HEADER = ",".join(_PRODUCT_COLUMNS)
-
-
-def _product_line(row: object) -> str:
-    return ",".join(str(getattr(row, column)) for column in _PRODUCT_COLUMNS)
+    rows = {TableName.PRODUCTS: decisions.products}
+    decided = canonical_files(lambda table: rows.get(table, ())).get("products.csv", "")
+    return parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"), decided)
 
 
 def _claimed(

@@ -10,23 +10,20 @@ from pathlib import Path
 
 import click
 
+from domain.decisions import load_decisions
+from domain.decisions.reading import LARGEST_FILE_BYTES
 from domain.gpu import (
     Catalogue,
     Classified,
     DeviceKind,
     Unclassified,
     WeightPolicy,
-    parse_catalogue,
     weight,
 )
 from domain.gpu import classify as classify_resource
 from domain.gpu.kinds import NotClassified
-from domain.gpu.product_tables import BadProductFacts
 from orchestration.cli.output import emit, emit_document, output_option
-from warehouse.project import seed_text
-
-LARGEST_PRODUCTS_BYTES = 4_000_000
-"""The shipped table has ten thousand bytes; a file above the limit is not such a table."""
+from warehouse.device_tables import catalogue_of
 
 products_option = click.option(
     "--products",
@@ -37,20 +34,12 @@ products_option = click.option(
 
 
 def read_catalogue(products_path: Path | None) -> Catalogue:
-    """The shipped product facts, extended by the rows of a file."""
-
-    shipped = (seed_text("gpu_products"), seed_text("mig_profiles"))
+    """The shipped product facts, extended by the rows of a decision table."""
     if products_path is None:
-        return parse_catalogue(*shipped)
+        return catalogue_of(load_decisions({}))
     with products_path.open("rb") as file:
-        body = file.read(LARGEST_PRODUCTS_BYTES + 1)
-    if len(body) > LARGEST_PRODUCTS_BYTES:
-        raise BadProductFacts([f"{products_path}: more than {LARGEST_PRODUCTS_BYTES} bytes"])
-    try:
-        text = body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadProductFacts([f"{products_path}: byte {error.start} is not UTF-8"]) from None
-    return parse_catalogue(*shipped, text, str(products_path))
+        body = file.read(LARGEST_FILE_BYTES + 1)
+    return catalogue_of(load_decisions({"products.csv": body}))
 
 
 @click.group(name="gpu", no_args_is_help=True)

@@ -48,10 +48,10 @@ from ingestion.thanos.recheck import recheck
 from orchestration.cli.gpu import read_catalogue
 from orchestration.idle_savings import weekly_report
 from portal.tokens import TokenFile
+from tests.decisions_by_hand import table
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, matrix
 from tests.store_in_memory import MemoryStore
 from tests.unit.test_prune_passes import MODEL, World
-from warehouse.project import seed_text
 from warehouse.snapshot_reader import Snapshots
 from warehouse.snapshots import FORMAT
 from warehouse.snapshots import INDEX as INDEX_NAME
@@ -464,11 +464,13 @@ def read_chain_heads(path: Path) -> object:
         raise NoHeads(where=str(path), seen=str(cause), why="", remedy="") from None
 
 
+PRODUCTS = table("products", *[f"CARD-{n},amd,CLASS-{n},,1,1," for n in range(20)])
+
 FILES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
     "kubeconfig": (KUBECONFIG.encode(), read_kubeconfig),
     "mig-parted": (MIG_PARTED.encode(), read_mig_parted),
     "scenario": (library_text("thin_line").encode(), read_fleet),
-    "products": (seed_text("gpu_products").encode(), read_catalogue),
+    "products": (PRODUCTS["products.csv"].encode(), read_catalogue),
     "portal tokens": ((TOKENS % ("0" * 64)).encode(), read_tokens),
     "records of the pruner": ((RECORD * 2 % ("stopped", "restored")).encode(), read_pruner_records),
     "heads of chains": ((HEADS % ("ab" * 32)).encode(), read_chain_heads),

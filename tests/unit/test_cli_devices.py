@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.cli.main import main
+from tests.decisions_by_hand import table
 
 A100 = "NVIDIA-A100-SXM4-40GB"
 LABEL = ("--label", f"nvidia.com/gpu.product={A100}")
@@ -180,8 +181,7 @@ def test_a_local_row_extends_the_known_products(
 ) -> None:
     path = tmp_path / "products.csv"
     path.write_text(
-        "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry\n"
-        "NVIDIA-R100,nvidia,R100-288GB,294912,7,8,8-slot-288gb\n"
+        table("products", "NVIDIA-R100,nvidia,R100-288GB,,7,8,8-slot-288gb")["products.csv"]
     )
     label = ("--label", "nvidia.com/gpu.product=NVIDIA-R100")
     assert run("gpu", "classify", "nvidia.com/mig-1g.36gb", *label) == 1
@@ -189,6 +189,13 @@ def test_a_local_row_extends_the_known_products(
     options = ("--products", str(path), "-o", "json")
     assert run("gpu", "classify", "nvidia.com/mig-1g.36gb", *label, *options) == 0
     assert json.loads(capsys.readouterr().out)["gpu_class"] == "R100-288GB"
+    # Without its reason, name and date it is not a decision: `decisions check` refuses it, too.
+    path.write_text(
+        "product,vendor,gpu_class,memory_mib,compute_slots,memory_slots,mig_geometry\n"
+        "NVIDIA-R100,nvidia,R100-288GB,294912,7,8,8-slot-288gb\n"
+    )
+    assert run("gpu", "classify", "nvidia.com/gpu", *options) == 2
+    assert "missing: reason, decided_by, decided_on" in capsys.readouterr().err
     path.write_bytes(b"\xff\xfe")
     assert run("gpu", "classify", "nvidia.com/gpu", *options) == 2
     assert capsys.readouterr().err.startswith("DEC-001")

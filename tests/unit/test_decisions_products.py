@@ -11,16 +11,16 @@ from fractions import Fraction
 
 import pytest
 
-from domain.decisions import WHOLE, canonical_files, unknown_to_catalogue
-from domain.gpu import classify, parse_catalogue
-from domain.gpu.catalogue import Catalogue
+from domain.decisions import WHOLE, unknown_to_catalogue
+from domain.gpu import classify
 from domain.gpu.kinds import DeviceKind
 from domain.gpu.product_tables import PRODUCT_COLUMNS
 from domain.gpu.weights import WeightPolicy, weight
 from domain.money import format_nanos, price_nanos
 from tests.decisions_by_hand import HEADERS, decided, table
-from warehouse.project import seed_text
+from warehouse.device_tables import catalogue_of
 
+SHIPPED = catalogue_of(decided())
 AT = datetime(2026, 10, 10, tzinfo=UTC)
 X200 = table("products", "NVIDIA-X200-288GB-HBM4,nvidia,X200-288GB,294912,7,8,8-slot-288gb")
 PRICES = table(
@@ -29,10 +29,6 @@ PRICES = table(
     ",X200-288GB,1g.36gb,EUR,1.25,2026-10-01,,|,",
 )
 LABELS = {"nvidia.com/gpu.product": "NVIDIA-X200-288GB-HBM4", "nvidia.com/mig.strategy": "mixed"}
-
-
-def catalogue(products: str = "") -> Catalogue:
-    return parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"), products)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +41,7 @@ def catalogue(products: str = "") -> Catalogue:
 )
 def test_an_unknown_card_is_priced_by_rows_alone(resource: str, hours_cost: str) -> None:
     decisions = decided(X200, PRICES)
-    known = catalogue(canonical_files(decisions.rows)["products.csv"])
+    known = catalogue_of(decisions)
     kind = classify(resource, LABELS, known)
     assert isinstance(kind, DeviceKind), kind
     rate = decisions.price_list.find("c1", kind.gpu_class, kind.mig_profile, AT)
@@ -58,9 +54,9 @@ def test_an_unknown_card_is_priced_by_rows_alone(resource: str, hours_cost: str)
 
 def test_without_its_row_the_card_and_its_prices_are_unknown() -> None:
     decisions = decided(X200, PRICES)
-    assert not isinstance(classify("nvidia.com/gpu", LABELS, catalogue()), DeviceKind)
-    assert len(unknown_to_catalogue(decisions.rates, catalogue())) == 2
-    known = catalogue(canonical_files(decisions.rows)["products.csv"])
+    assert not isinstance(classify("nvidia.com/gpu", LABELS, SHIPPED), DeviceKind)
+    assert len(unknown_to_catalogue(decisions.rates, SHIPPED)) == 2
+    known = catalogue_of(decisions)
     assert unknown_to_catalogue(decisions.rates, known) == []
 
 
@@ -77,7 +73,7 @@ def test_the_table_has_the_columns_of_the_shipped_one() -> None:
 
 def test_every_shipped_product_is_a_valid_decision() -> None:
     rows = []
-    for product in catalogue().products.values():
+    for product in SHIPPED.products.values():
         geometry = product.geometry.name if product.geometry else ""
         cells = [
             product.product,
@@ -89,4 +85,6 @@ def test_every_shipped_product_is_a_valid_decision() -> None:
             geometry,
         ]
         rows.append(",".join(cells))
-    assert len(decided(table("products", *rows)).products) == len(rows) > 50
+    decisions = decided(table("products", *rows))
+    assert len(decisions.products) == len(rows) > 50
+    assert catalogue_of(decisions).products.keys() == SHIPPED.products.keys()

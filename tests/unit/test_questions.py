@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from domain.errors import UnknownName
+from domain.errors import FileDamaged, UnknownName
 from tests.marts_in_memory import facts
+from warehouse.reports import named_queries
 from warehouse.reports.named_queries import (
     NamedQuery,
     ask,
@@ -200,6 +202,29 @@ def test_a_misspelled_name_gets_a_suggestion() -> None:
     with pytest.raises(UnknownName) as refused:
         question("tenants-by-burnrate")
     assert "tenants-by-burn-rate" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("body", "seen"),
+    [
+        (b"-- Which tenants?\nselect 1\n", "no line `-- empty: "),
+        (b"-- Tenants\n-- empty: Nothing.\nselect 1\n", "no question in the first line"),
+        (b"select 1\n", "its comment has no"),
+        (b"-- Which\xff?\n-- empty: Nothing.\nselect 1\n", "UnicodeDecodeError"),
+    ],
+)
+def test_a_malformed_query_file_does_not_affect_other_queries(
+    body: bytes, seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fine.sql").write_text("-- Which tenants?\n-- empty: None.\nselect 1 as tenant\n")
+    (tmp_path / "malformed.sql").write_bytes(body)
+    monkeypatch.setattr(named_queries, "questions_folder", lambda: tmp_path)
+    assert ask(facts({}), question("fine"), {}).rows == [{"tenant": 1}]
+    with pytest.raises(FileDamaged, match=r"malformed\.sql") as refused:
+        question("malformed")
+    assert seen in refused.value.seen
+    with pytest.raises(FileDamaged, match=r"malformed\.sql"):
+        every_question()
 
 
 def test_an_unknown_parameter_is_refused() -> None:

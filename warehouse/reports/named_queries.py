@@ -19,13 +19,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 
 from domain.billing_period import BillingPeriod
-from domain.errors import UnknownName
+from domain.errors import FileDamaged, UnknownName
 from domain.money import format_nanos
 from warehouse.reports.opened_facts import Facts, Row
+from warehouse.store import reading
 
 NEWEST = "newest"
 NANOS = "_nanos"
@@ -61,27 +61,23 @@ def questions_folder() -> Path:
     return installed if installed.is_dir() else here.parent / "docs" / "reference" / "queries"
 
 
-@cache
 def questions() -> tuple[NamedQuery, ...]:
-    """Every query, by name."""
-    return tuple(
-        _parsed(path.stem, path.read_text(encoding="utf-8"))
-        for path in sorted(questions_folder().glob("*.sql"))
-    )
+    """Every query, by name; raises FileDamaged."""
+    return tuple(map(_read, sorted(questions_folder().glob("*.sql"))))
 
 
 def question(name: str) -> NamedQuery:
-    """The query of a name; raises UnknownName."""
-    by_name = {one.name: one for one in questions()}
-    if name not in by_name:
-        near = get_close_matches(name, list(by_name), n=3, cutoff=0.3)
+    """The query of a name, whatever the other files have; raises UnknownName, FileDamaged."""
+    paths = {path.stem: path for path in questions_folder().glob("*.sql")}
+    if name not in paths:
+        near = get_close_matches(name, sorted(paths), n=3, cutoff=0.3)
         raise UnknownName(
             where=f"query {name!r}",
             seen="no query has this name",
             why="only tested queries have a name",
             remedy=f"did you mean {', '.join(near)}?" if near else "gpu-ledger query --list",
         )
-    return by_name[name]
+    return _read(paths[name])
 
 
 def ask(facts: Facts, asked: NamedQuery, given: Mapping[str, str]) -> QueryResult:
@@ -127,7 +123,9 @@ def _shown(name: str, value: object) -> object:
     return format_nanos(int(str(value))) if name.endswith(NANOS) and value is not None else value
 
 
-def _parsed(name: str, text: str) -> NamedQuery:
+def _read(path: Path) -> NamedQuery:
+    with reading(str(path), "install gpu-ledger again, or save the file as UTF-8 text"):
+        text = path.read_text(encoding="utf-8")
     head = [line for line in text.splitlines() if line.startswith("--")]
     parameters: dict[str, str] = {}
     when_empty, meaning = "", []
@@ -138,7 +136,14 @@ def _parsed(name: str, text: str) -> NamedQuery:
             when_empty = line.removeprefix(_EMPTY)
         else:
             meaning.append(line.removeprefix("--").strip())
-    title = head[0].removeprefix("-- ")
-    assert title.endswith("?"), f"{name}: {title}"
-    assert when_empty, f"{name} does not say what no row means"
-    return NamedQuery(name, title, " ".join(meaning).strip(), parameters, when_empty, text)
+    title = "".join(head[:1]).removeprefix("-- ")
+    if not title.endswith("?") or not when_empty:
+        raise FileDamaged(
+            where=str(path),
+            seen="its comment has no question in the first line"
+            if when_empty
+            else "its comment has no line `-- empty: …`",
+            why="a result without its meaning can be misread",
+            remedy="install gpu-ledger again, or correct the comment as in the other files",
+        )
+    return NamedQuery(path.stem, title, " ".join(meaning).strip(), parameters, when_empty, text)
