@@ -5,6 +5,7 @@ Not here: the meaning of the settings (`ingestion.settings`) or the content of t
 
     config.toml  decisions/  landing/  record/         kept: a copy of these four is a backup
     home.json                                          the version of their layout, kept with them
+    before-layout-N/                                   copies of a migration; delete them when done
     runs/  build/  warehouse.duckdb  published/  snapshots/  documents/  dagster/
                                            rebuilt from the four
 """
@@ -12,13 +13,21 @@ Not here: the meaning of the settings (`ingestion.settings`) or the content of t
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from domain.errors import BadInput, OtherVersionNeeded, WrongFolder
-from warehouse.store import Store, make_folder, open_store, write_whole
+from warehouse.store import (
+    FolderStore,
+    Store,
+    make_folder,
+    open_store,
+    sync_folder,
+    write_whole,
+)
 
 _EMPTY_CONFIG = "# The settings of this ledger; `gpu-ledger init` writes them with explanations.\n"
 LAYOUT_FILE = "home.json"
@@ -108,12 +117,32 @@ class Home:
         """Bring the kept parts to this program's layout, one step after the other.
 
         A home without the file is of layout 1. Each step can be repeated: the file is written after
-        it. Steps change kept parts only after a copy to `before-migration/`; so far there is none.
+        it. Before the first step, everything but the landing, which no step changes, is copied to
+        `before-layout-N/`.
         """
         layout = self.layout
+        if layout < LAYOUT:
+            self._copy_before(LAYOUT)
         for step in range(layout, LAYOUT):
             MIGRATIONS[step](self)
             write_whole(self.layout_path, _layout_text(step + 1))
+
+    def _copy_before(self, layout: int) -> None:
+        """Copy the kept parts but the landing, whole or not at all; an existing copy stays."""
+        target = self.path / f"before-layout-{layout}"
+        if target.exists():
+            return
+        unfinished = FolderStore(target.with_name(f".{target.name}"))
+        shutil.rmtree(unfinished.folder, ignore_errors=True)
+        for name in (self.config_path.name, LAYOUT_FILE):
+            if (self.path / name).is_file():
+                unfinished.create(name, (self.path / name).read_bytes())
+        parts = {"decisions": FolderStore(self.decisions), "record": self.record_store()}
+        for part, store in parts.items():
+            for key in store.list(""):
+                unfinished.create(f"{part}/{key}", store.read(key))
+        unfinished.folder.rename(target)
+        sync_folder(self.path)
 
     @property
     def layout(self) -> int:

@@ -88,11 +88,15 @@ def test_a_home_of_an_unknown_layout_is_refused(tmp_path: Path, text: str) -> No
 def test_an_older_home_is_migrated_stepwise_and_also_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = Home.create(tmp_path / "home")
+    home = Home.create(tmp_path / "home", "# old settings\n")
+    (home.decisions / "rates.csv").write_text("old\n")
+    home.record_store().create("events/0000000001.json", b"closed")
     done: list[str] = []
 
     def second(home: Home) -> None:
         done.append("2 to 3")
+        home.config_path.write_text("# new settings\n")
+        (home.decisions / "rates.csv").write_text("new\n")
         if done.count("2 to 3") == 1:
             raise KeyboardInterrupt
 
@@ -103,6 +107,13 @@ def test_an_older_home_is_migrated_stepwise_and_also_after_a_kill(
         Home.open(home.path)
     assert Home.open(home.path).layout == 3
     assert done == ["1 to 2", "2 to 3", "2 to 3"]
+    copy = home.path / "before-layout-3"
+    assert {str(p.relative_to(copy)): p.read_text() for p in copy.rglob("*") if p.is_file()} == {
+        "config.toml": "# old settings\n",
+        "home.json": '{"layout": 1}\n',
+        "decisions/rates.csv": "old\n",
+        "record/events/0000000001.json": "closed",
+    }
     monkeypatch.setattr("warehouse.home.LAYOUT", 1)
     with pytest.raises(HomeNewer):
         Home.open(home.path)
