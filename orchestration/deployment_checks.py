@@ -1,8 +1,9 @@
 """The lines of `gpu-ledger doctor --in-cluster`, with the objects to apply where these are missing.
 
 Put here: rights of the components' accounts, the hub's allowlist, the API server's clock, storage,
-rules and routes of alerts.
-Not here: the sources of each cluster, and printing (`orchestration.cli.doctor`).
+routes of alerts.
+Not here: the sources of each cluster, and printing (`orchestration.cli.doctor`), or the way that
+alerts take (`orchestration.alert_ways`).
 
 The rights that a component needs are those of its manifests in `deploy/`, which are part of the
 package.
@@ -278,22 +279,6 @@ def _conditional_create(name: str, store: Store) -> DoctorLine:
     seen = f"{store.location} {'replaced the object' if is_replaced else 'kept the first object'}"
     remedy = "use a store that keeps If-None-Match; docs/how-to/keep-evidence-in-a-bucket.md"
     return DoctorLine(check, not is_replaced, seen, remedy)
-
-
-def rule_line(client: KubernetesClient) -> DoctorLine:
-    """Without `[alerts] send`, whether the PrometheusRule is installed."""
-    check = "alerts are raised"
-    path = f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/prometheusrules/gpu-ledger"
-    remedy = (
-        "write send = true below [alerts] in config.toml, or add deploy/alerts and "
-        "deploy/portal/components/monitoring to the kustomization"
-    )
-    try:
-        is_there = client.find(path) is not None
-    except LedgerError as error:
-        return DoctorLine(check, False, error.seen, error.remedy)
-    seen = "the PrometheusRule gpu-ledger is installed"
-    return DoctorLine(check, is_there, seen if is_there else "nothing raises alerts", remedy)
 
 
 def route_line(peer: Alertmanager) -> DoctorLine:

@@ -7,7 +7,7 @@ Not here: the checks of a source (`ingestion.thanos.store_probe`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,6 @@ from orchestration.deployment_checks import (
     clock_lines,
     right_lines,
     route_line,
-    rule_line,
     storage_lines,
     token_lines,
 )
@@ -196,7 +195,7 @@ def deployment_examined(opened: OpenHome) -> list[Row]:
         "clocks": lambda client: clock_lines(client, opened.clock),
         "samples": lambda _: token_lines(opened.settings),
         "storage": lambda _: storage_lines(opened.home),
-        "alerts": lambda client: _routes(opened, client),
+        "alerts": lambda _: _routes(opened),
     }
     try:
         client = KubernetesClient(find_cluster_access())
@@ -212,16 +211,11 @@ def deployment_examined(opened: OpenHome) -> list[Row]:
     return rows
 
 
-def _routes(opened: OpenHome, client: KubernetesClient) -> list[DoctorLine]:
-    """Where alerts go: by this program's Alertmanagers, or by the PrometheusRule."""
-    if not opened.settings.alerts.send:
-        return [rule_line(client)]
-    peers = alertmanagers(opened)
-    try:
-        return [route_line(peer) for peer in peers]
-    finally:
-        for peer in peers:
-            peer.close()
+def _routes(opened: OpenHome) -> Iterator[DoctorLine]:
+    """Where the alerts go that this program sends."""
+    for peer in alertmanagers(opened) if opened.settings.alerts.send else ():
+        with closing(peer):
+            yield route_line(peer)
 
 
 def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[DoctorLine]:

@@ -28,7 +28,6 @@ from orchestration.deployment_checks import (
     bindings,
     right_lines,
     route_line,
-    rule_line,
     storage_lines,
     token_lines,
 )
@@ -184,14 +183,6 @@ def test_a_bucket_has_to_refuse_a_second_create(
     line = by_check(storage_lines(home))["landing refuses a second create"]
     assert not line.is_fine
     assert line.seen == "s3://old replaced the object"
-
-
-def test_without_own_alerts_the_rule_has_to_be_installed() -> None:
-    path = "/apis/monitoring.coreos.com/v1/namespaces/gpu-ledger/prometheusrules/gpu-ledger"
-    assert rule_line(server(documents={path: {"metadata": {}}})).is_fine
-    line = rule_line(server())
-    assert not line.is_fine
-    assert "send = true" in line.remedy
 
 
 OPENSHIFT = """
