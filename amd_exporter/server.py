@@ -129,16 +129,16 @@ class _MetricsHandler(BaseHTTPRequestHandler):
         snapshot = self.server.collection.snapshot
         if path == "/healthz":
             is_alive = self.server.collection.is_alive
-            self._answer(200 if is_alive else 503, "ok\n" if is_alive else "no collection runs\n")
+            self._respond(200 if is_alive else 503, "ok\n" if is_alive else "no collection runs\n")
         elif path == "/readyz":
             reasons = [f"{name}: {reason}" for name, reason in snapshot.problems.items()]
             reason = "; ".join(reasons) or "no collection yet"
             ready = snapshot.is_ready
-            self._answer(200 if ready else 503, "ok\n" if ready else f"not ready: {reason}\n")
+            self._respond(200 if ready else 503, "ok\n" if ready else f"not ready: {reason}\n")
         elif path != self.server.settings.metrics_path:
-            self._answer(404, f"metrics are at {self.server.settings.metrics_path}\n")
+            self._respond(404, f"metrics are at {self.server.settings.metrics_path}\n")
         elif not self._may_read():
-            self._answer(403, REFUSED)
+            self._respond(403, REFUSED)
         else:
             self._metrics()
 
@@ -155,7 +155,7 @@ class _MetricsHandler(BaseHTTPRequestHandler):
         compress = "gzip" in self.headers.get("Accept-Encoding", "")
         self._send(200, gzip.compress(body, 5) if compress else body, content_type, compress)
 
-    def _answer(self, status: int, text: str) -> None:
+    def _respond(self, status: int, text: str) -> None:
         self._send(status, text.encode(), "text/plain; charset=utf-8")
 
     def _send(self, status: int, body: bytes, content_type: str, is_gzip: bool = False) -> None:

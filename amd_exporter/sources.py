@@ -214,7 +214,7 @@ class AmdSmiLibrary:
         if self._read_count % INVENTORY_COLLECTIONS == 0:
             self.close()  # only a new process of the library sees new partitions
         try:
-            answer = parse_json(self._ask(), self.name)
+            answer = parse_json(self._query(), self.name)
         except SourceError:
             self.close()
             raise
@@ -227,7 +227,7 @@ class AmdSmiLibrary:
             checked(amd_smi.read(gpus, gpus, gpus), self.name), str(answer.get("version", ""))
         )
 
-    def _ask(self) -> str:
+    def _query(self) -> str:
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "amd_exporter.library", str(self._folder)]
             # The process writes its errors to the exporter's standard error.

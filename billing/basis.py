@@ -95,7 +95,7 @@ def check_result_entry(check_result: CheckResult) -> Document:
         "is_billable": check_result.billable,
         "findings": [finding_entry(finding) for finding in check_result.findings],
         "coverage_statuses": [
-            _verdict_entry(coverage_status) for coverage_status in check_result.coverage_statuses
+            _coverage_entry(coverage_status) for coverage_status in check_result.coverage_statuses
         ],
         "checks": _checks(check_result),
         "missing_checks": list(check_result.missing_checks),
@@ -135,7 +135,7 @@ def _check_entry(check: Check) -> Document:
     }
 
 
-def _verdict_entry(coverage_status: CoverageStatus) -> Document:
+def _coverage_entry(coverage_status: CoverageStatus) -> Document:
     return {
         "cluster_id": coverage_status.cluster_id,
         "source": coverage_status.source,

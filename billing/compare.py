@@ -250,10 +250,12 @@ def compare_period(home: Home, period: BillingPeriod) -> list[RuleDifference]:
     """The amounts of other tools for the facts of a period, per tenant and rule."""
     with connected(home.warehouse_path, read_only=True) as connection:
         billed = {name: int(nanos) for name, nanos in _rows(connection, _BILLED, period)}
-        return compare(_lives(connection, period), billed)
+        return compare(_pod_uses(connection, period), billed)
 
 
-def _lives(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> Iterator[PricedPodUse]:
+def _pod_uses(
+    connection: duckdb.DuckDBPyConnection, period: BillingPeriod
+) -> Iterator[PricedPodUse]:
     sampled: defaultdict[Pod, list[SampledUse]] = defaultdict(list)
     for cluster, uid, first, last in _rows(connection, _SAMPLED, period):
         sampled[cluster, uid].append(SampledUse(_utc(first), _utc(last)))

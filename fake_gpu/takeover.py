@@ -60,7 +60,7 @@ def require_same_past(old: Fleet, new: Fleet, now: int) -> None:
         raise _refused(f"clusters {sorted(set(told) ^ set(telling))} come or go", now)
     for cluster_id in sorted(told):
         _same_objects(told[cluster_id], telling[cluster_id], now)
-        _same_beside(told[cluster_id], telling[cluster_id], now)
+        _is_same_before(told[cluster_id], telling[cluster_id], now)
     begun = [_begun(fleet.faults, now) for fleet in (old, new)]
     if begun[0] != begun[1]:
         others = sorted(set(map(str, begun[0])) ^ set(map(str, begun[1])))
@@ -114,7 +114,7 @@ def _differences(told: Any, telling: Any, path: str = "") -> Iterator[str]:
 # --- shown by samples and the topology only -------------------------------------------------------
 
 
-def _same_beside(told: SimulatedCluster, telling: SimulatedCluster, now: int) -> None:
+def _is_same_before(told: SimulatedCluster, telling: SimulatedCluster, now: int) -> None:
     versions = [(c.name, c.kubernetes_version, c.openshift_version) for c in (told, telling)]
     if versions[0] != versions[1] or told.monitoring != telling.monitoring:
         raise _refused(f"{told.name} was monitored otherwise", now)

@@ -90,7 +90,7 @@ def drive(
         if instant > now:
             clock.advance_to(instant)
         for collector in collectors:
-            if not collector.wait_until_caught_up(0, STEP_SECONDS_LIMIT):
+            if not collector.wait_until_recorded(0, STEP_SECONDS_LIMIT):
                 cluster_id = collector.settings.cluster_id
                 raise collector_stuck(cluster_id, instant, collector.health.trouble)
         if progress:

@@ -61,9 +61,9 @@ from warehouse.raw_evidence import hours_taken
 from warehouse.store import write_whole
 from warehouse.switched import (
     WarehouseLost,
-    find_again,
     periods_in,
     require_intact,
+    restore_note,
     switched_periods,
 )
 
@@ -209,7 +209,7 @@ def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
     The list of switched periods may be lost as well: the close sealed the hash of the facts.
     """
     sealed = sealed_period(opened.record, opened.home.landing_store(), period)
-    if find_again(opened.home, period.name, sealed.facts.facts_sha256):
+    if restore_note(opened.home, period.name, sealed.facts.facts_sha256):
         raise PeriodIsClosed(period)
     return sealed
 

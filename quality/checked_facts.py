@@ -20,7 +20,7 @@ from domain.money import Money
 from quality.causes import DeviceUse, DuplicateReading, MetricHour, RefusedSamples
 from quality.checks import Comparison, PricedCharge
 from quality.coverage import HourCoverage, HourUse
-from quality.reconciliation import MethodInterval, TenantUse
+from quality.reconciliation import ReconciledSegment, TenantUse
 from quality.unknowns import BudgetNotCounted, Contradictions, NamespaceSeen, UnknownUse
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
 from warehouse.sql_files import statement
@@ -64,10 +64,10 @@ def read_tenant_use(
     return [TenantUse(tenant, *parts) for tenant, parts in sorted(sums.items())]
 
 
-def read_stretches(connection: duckdb.DuckDBPyConnection, period: str) -> list[MethodInterval]:
+def read_segments(connection: duckdb.DuckDBPyConnection, period: str) -> list[ReconciledSegment]:
     """Segments whose rule names a finding."""
     return [
-        _stretch(row)
+        _segment(row)
         for row in _rows(
             connection,
             "contested",
@@ -119,7 +119,7 @@ def row_counts(
     return counts
 
 
-def read_missing_stretches(
+def read_missing_intervals(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> dict[tuple[str, str], list[Interval]]:
     """Cluster and source → the missing time, to the second."""
@@ -241,10 +241,10 @@ def _reasons(chosen: Callable[[ReconciliationRule], bool]) -> list[str]:
     return sorted({rule.method_reason for rule in reconciliation_rules() if chosen(rule)})
 
 
-def _stretch(row: tuple[Any, ...]) -> MethodInterval:
+def _segment(row: tuple[Any, ...]) -> ReconciledSegment:
     cluster, tenant, pod_uid, pod_name, resource, method, reason, first, last, *more = row
     seconds, nanos, statements = more
-    return MethodInterval(
+    return ReconciledSegment(
         cluster_id=cluster,
         tenant=tenant,
         pod_uid=pod_uid,

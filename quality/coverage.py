@@ -55,8 +55,8 @@ class HourCoverage:
         return self.source == SAMPLES and self.outcome != "ok" and whole
 
 
-Stretches = Mapping[tuple[str, str], Sequence[Interval]]
-"""Cluster and source → the stretches that are missing, to the second."""
+MissingIntervals = Mapping[tuple[str, str], Sequence[Interval]]
+"""Cluster and source → the intervals that are missing, to the second."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -130,14 +130,14 @@ def gaps_of_hours(
         row.reason or row.outcome,
         "",
     ),
-    stretches: Stretches | None = None,
+    intervals: MissingIntervals | None = None,
 ) -> list[CoverageGap]:
     """The gaps of each hour that the calendar expects.
 
-    A partly covered hour has the gaps of `stretches`; without them the whole hour is a gap.
+    A partly covered hour has the gaps of `intervals`; without them the whole hour is a gap.
     `explained`: the reason and its details.
     """
-    known = stretches or {}
+    known = intervals or {}
     by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
     gaps = []
     for expectation in expectations:
@@ -176,7 +176,7 @@ class GapReport:
     nanos: int  # estimated where no source has it; billed by one source where one does
     signed: AcceptedSourceGap | None = None
     pods: tuple[str, ...] = ()  # in its hours or the hour before
-    missing_seconds: int = 0  # of the interval: a gap of many short stretches is one
+    missing_seconds: int = 0  # of the interval: a gap of many short intervals is one
 
     @property
     def hours(self) -> Interval:
@@ -280,7 +280,7 @@ def _covered(
             own = [g for g in gaps if (g.source, g.backfillable) == (source, backfillable)]
             times = union(gap.interval for gap in own if source in expectation.sources)
             missing = subtract(intersection(times, [expectation.measured]), unseen)
-            for row in _rows(_gaps_by_stretch(missing, own)):
+            for row in _rows(_gaps_by_interval(missing, own)):
                 interval = Interval(row[0][0].started_at, row[-1][0].ended_at)
                 use = stakes.inside(expectation.cluster_id, interval)
                 reports.append(
@@ -293,23 +293,23 @@ def _covered(
                         backfillable=backfillable,
                         tenants=use.tenants,
                         nanos=use.nanos,
-                        missing_seconds=sum(stretch.seconds for stretch, _ in row),
+                        missing_seconds=sum(interval.seconds for interval, _ in row),
                     )
                 )
     return reports
 
 
-_StretchGaps = tuple[Interval, Sequence[CoverageGap]]
+_IntervalGaps = tuple[Interval, Sequence[CoverageGap]]
 
 
-def _gaps_by_stretch(
-    stretches: Iterable[Interval], gaps: Iterable[CoverageGap]
-) -> list[_StretchGaps]:
-    """Each stretch with the gaps, of one hour each, that lie in it."""
+def _gaps_by_interval(
+    intervals: Iterable[Interval], gaps: Iterable[CoverageGap]
+) -> list[_IntervalGaps]:
+    """Each interval with the gaps, of one hour each, that lie in it."""
     found: list[tuple[Interval, list[CoverageGap]]] = [
-        (stretch, []) for stretch in sorted(stretches)
+        (interval, []) for interval in sorted(intervals)
     ]
-    starts = [stretch.started_at for stretch, _ in found]
+    starts = [interval.started_at for interval, _ in found]
     for gap in sorted(gaps):
         place = max(bisect_right(starts, gap.interval.started_at) - 1, 0)
         while place < len(found) and starts[place] < gap.interval.ended_at:
@@ -319,21 +319,22 @@ def _gaps_by_stretch(
     return list(found)
 
 
-def _rows(stretches: Iterable[_StretchGaps]) -> Iterator[list[_StretchGaps]]:
-    """Consecutive stretches with the same reasons and less than an hour apart, as one row.
+def _rows(intervals: Iterable[_IntervalGaps]) -> Iterator[list[_IntervalGaps]]:
+    """Consecutive intervals with the same reasons and less than an hour apart, as one row.
 
-    A scrape that fails now and then would otherwise fill a month with thousands of gaps. Stretches
-    that touch are one whatever their reasons, as the hours in which an outage begins and ends.
+    A scrape that fails now and then would otherwise fill a month with thousands of gaps.
+    Adjoining intervals are one row, whatever their reasons, as the hours in which an outage begins
+    and ends.
     """
-    row: list[_StretchGaps] = []
-    for stretch, gaps in stretches:
+    row: list[_IntervalGaps] = []
+    for interval, gaps in intervals:
         if row:
             before, others = row[-1]
-            is_near = stretch.started_at - before.ended_at < HOUR
+            is_near = interval.started_at - before.ended_at < HOUR
             if not is_near or {g.reason for g in gaps} != {g.reason for g in others}:
                 yield row
                 row = []
-        row.append((stretch, gaps))
+        row.append((interval, gaps))
     if row:
         yield row
 
@@ -362,10 +363,10 @@ def coverage_statuses(
     rows: Sequence[HourCoverage],
     signed: Sequence[AcceptedSourceGap],
     window: Interval,
-    stretches: Stretches | None = None,
+    intervals: MissingIntervals | None = None,
 ) -> list[CoverageStatus]:
     """One coverage status per (cluster, source, hour), also for hours without an attempt."""
-    first_missing = _first_missing(stretches or {})
+    first_missing = _first_missing(intervals or {})
     by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
     clusters = sorted({e.cluster_id for e in expectations} | {row.cluster_id for row in rows})
     return [
@@ -414,11 +415,11 @@ def _coverage_status(
     )
 
 
-def _first_missing(stretches: Stretches) -> dict[tuple[str, str, datetime], datetime]:
+def _first_missing(intervals: MissingIntervals) -> dict[tuple[str, str, datetime], datetime]:
     """The start of the first gap of each hour with a gap."""
     found: dict[tuple[str, str, datetime], datetime] = {}
-    for (cluster, source), missing in stretches.items():
-        for piece in (piece for stretch in sorted(missing) for piece in stretch.split_at_hours()):
+    for (cluster, source), missing in intervals.items():
+        for piece in (piece for interval in sorted(missing) for piece in interval.split_at_hours()):
             found.setdefault((cluster, source, hour_of(piece.started_at)), piece.started_at)
     return found
 

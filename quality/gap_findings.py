@@ -56,8 +56,8 @@ def _finding(report: GapReport, currency: str) -> Finding:
     kind = CATALOGUE[report.name]
     return kind.finding(
         where=f"cluster {report.cluster_id}, {spelled(report.interval)}",
-        seen=_seen(report, currency),
-        what_to_do=_what_to_do(report),
+        seen=_found_text(report, currency),
+        what_to_do=_remedy_text(report),
         remedy=_remedy(report),
         cluster_id=report.cluster_id,
         started_at=report.hours.started_at,
@@ -67,7 +67,7 @@ def _finding(report: GapReport, currency: str) -> Finding:
     )
 
 
-def _seen(report: GapReport, currency: str) -> str:
+def _found_text(report: GapReport, currency: str) -> str:
     seconds, reasons = report.missing_seconds, "; ".join(report.reasons)
     if report.signed:
         decision = report.signed
@@ -78,7 +78,7 @@ def _seen(report: GapReport, currency: str) -> str:
     if report.name == "hour_not_measured":
         return (
             f"{_hours(report.hours)}, {seconds} s seen by no source ({reasons})"
-            f"{_at_stake(report, currency)}"
+            f"{_concerned_text(report, currency)}"
         )
     if report.name == "single_pods_missing":
         return (
@@ -88,7 +88,7 @@ def _seen(report: GapReport, currency: str) -> str:
     return f"{_hours(report.hours)} ({reasons}); the {other} it"
 
 
-def _what_to_do(report: GapReport) -> str:
+def _remedy_text(report: GapReport) -> str:
     if report.name != "hour_not_measured":
         return ""
     return command(report) if report.backfillable else f"it cannot be backfilled: {command(report)}"
@@ -105,7 +105,7 @@ def _hours(hours: Interval) -> str:
     return "1 hour" if count == 1 else f"{count} hours"
 
 
-def _at_stake(report: GapReport, currency: str) -> str:
+def _concerned_text(report: GapReport, currency: str) -> str:
     if not report.tenants:
         return ""
     named = ", ".join(report.tenants[:TENANTS_NAMED])

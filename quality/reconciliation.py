@@ -1,8 +1,8 @@
 """Reconciliation: where the two sources contradict each other, or one of them stands alone.
 
-Put here: disputed and unseen stretches, and the two limits on how much of a tenant's use may rest
+Put here: disputed and unseen segments, and the two limits on how much of a tenant's use may rest
 on one source.
-Not here: the method of a stretch (`int_allocations_reconciled`), or its consequence (the table
+Not here: the method of a segment (`int_allocations_reconciled`), or its consequence (the table
 `reconciliation_rules`).
 """
 
@@ -21,7 +21,7 @@ from warehouse.reconciliation_rules import ReconciliationRule, rules_for
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class MethodInterval:
+class ReconciledSegment:
     """Neighbouring pod-hours of one pod, device and method, joined."""
 
     cluster_id: str
@@ -55,14 +55,14 @@ class DifferenceLimits:
     uncertainty: Fraction = Fraction(5, 1000)
 
 
-def stretch_findings(
-    stretches: Sequence[MethodInterval], signed: Sequence[AcceptedSourceGap]
+def segment_findings(
+    segments: Sequence[ReconciledSegment], signed: Sequence[AcceptedSourceGap]
 ) -> list[Finding]:
-    """The finding that the rule of each stretch names, where it names one."""
+    """The finding that the rule of each segment names, where it names one."""
     return [
-        _stretch(rule, stretch, signed)
-        for stretch in sorted(stretches)
-        for rule in rules_for(stretch.method, stretch.method_reason)[:1]
+        _finding(rule, segment, signed)
+        for segment in sorted(segments)
+        for rule in rules_for(segment.method, segment.method_reason)[:1]
         if rule.finding
     ]
 
@@ -85,37 +85,37 @@ def limit_findings(uses: Sequence[TenantUse], limits: DifferenceLimits) -> list[
 _ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive"})
 
 
-def _stretch(
-    rule: ReconciliationRule, stretch: MethodInterval, signed: Iterable[AcceptedSourceGap]
+def _finding(
+    rule: ReconciliationRule, segment: ReconciledSegment, signed: Iterable[AcceptedSourceGap]
 ) -> Finding:
-    decision = _accepted(stretch, signed) if rule.blocks_close == "true" else None
+    decision = _accepted(segment, signed) if rule.blocks_close == "true" else None
     name = "dispute_accepted" if decision else rule.finding
     by = f"; {decision.treatment} by {decision.decided_by}" if decision else ""
-    hours = hours_around(stretch.interval)
+    hours = hours_around(segment.interval)
     return CATALOGUE[name].finding(
-        where=f"cluster {stretch.cluster_id}, pod {stretch.tenant}/{stretch.pod_name} "
-        f"({stretch.pod_uid}), {spelled(stretch.interval)}",
-        seen=f"{rule.finding_text}{stretch.statements and f', {stretch.statements}'}: "
-        f"{stretch.device_seconds} device seconds of {stretch.resource}{by}",
-        cluster_id=stretch.cluster_id,
-        tenant=stretch.tenant,
+        where=f"cluster {segment.cluster_id}, pod {segment.tenant}/{segment.pod_name} "
+        f"({segment.pod_uid}), {spelled(segment.interval)}",
+        seen=f"{rule.finding_text}{segment.statements and f', {segment.statements}'}: "
+        f"{segment.device_seconds} device seconds of {segment.resource}{by}",
+        cluster_id=segment.cluster_id,
+        tenant=segment.tenant,
         started_at=hours.started_at,
         ended_at=hours.ended_at,
-        seconds=stretch.device_seconds,
-        nanos=stretch.nanos,
+        seconds=segment.device_seconds,
+        nanos=segment.nanos,
     )
 
 
 def _accepted(
-    stretch: MethodInterval, signed: Iterable[AcceptedSourceGap]
+    segment: ReconciledSegment, signed: Iterable[AcceptedSourceGap]
 ) -> AcceptedSourceGap | None:
     for decision in signed:
         if (
-            decision.cluster_id == stretch.cluster_id
-            and decision.pod_uid in ("", stretch.pod_uid)
+            decision.cluster_id == segment.cluster_id
+            and decision.pod_uid in ("", segment.pod_uid)
             and decision.treatment in _ACCEPTING
-            and decision.interval.started_at <= stretch.interval.started_at
-            and stretch.interval.ended_at <= decision.interval.ended_at
+            and decision.interval.started_at <= segment.interval.started_at
+            and segment.interval.ended_at <= decision.interval.ended_at
         ):
             return decision
     return None

@@ -50,14 +50,14 @@ from quality.coverage import (
 )
 from quality.finding_catalogue import CATALOGUE
 from quality.gap_findings import gap_findings
-from quality.reconciliation import DifferenceLimits, limit_findings, stretch_findings
+from quality.reconciliation import DifferenceLimits, limit_findings, segment_findings
 from quality.suites import run_suites
 from quality.unknowns import (
     budget_findings,
     contradiction_findings,
     edited_decision_findings,
-    made_again_findings,
     price_change_findings,
+    recreated_uid_findings,
     unknown_device_findings,
     unpriced_findings,
 )
@@ -129,8 +129,8 @@ def check_facts(
     expectations = expectations_of(decisions, due)
     signed = signed_gaps_of(decisions)
     coverage = checked_facts.read_coverage(connection, period.name)
-    stretches = checked_facts.read_missing_stretches(connection, period.name)
-    checked = tuple(coverage_statuses(expectations, coverage, signed, due, stretches))
+    intervals = checked_facts.read_missing_intervals(connection, period.name)
+    checked = tuple(coverage_statuses(expectations, coverage, signed, due, intervals))
     facts_sha256 = facts_sha256 or period_sha256(connection, period.name)
     checks, broken = _checks(connection, period, checked, facts_sha256)
     required = required_checks(checked_facts.row_counts(connection, period.name, WITH_ROWS))
@@ -207,7 +207,7 @@ def read_gap_reports(
         coverage,
         due,
         lambda row: explained(row, metrics),
-        checked_facts.read_missing_stretches(connection, period.name),
+        checked_facts.read_missing_intervals(connection, period.name),
     )
     measured = decisions.measured(period.interval)
     intervals = {row.cluster_id: row.sample_interval_seconds for _, row in measured}
@@ -236,14 +236,14 @@ def _findings(
     yield from device_use_findings(checked_facts.read_device_use(connection, name))
     yield from twice_reported_findings(checked_facts.read_twice_reported(connection, name))
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
-    yield from stretch_findings(checked_facts.read_stretches(connection, name), signed)
+    yield from segment_findings(checked_facts.read_segments(connection, name), signed)
     uses = checked_facts.read_tenant_use(connection, name, both)
     yield from limit_findings(uses, limits_of(decisions, window))
     unpriced = checked_facts.read_unpriced_use(connection, name)
     yield from unpriced_findings(unpriced, has_price_list=bool(decisions.rates))
     yield from unknown_device_findings(checked_facts.read_unknown_devices(connection, name))
     yield from price_change_findings(decisions.valid_in(window).problems)
-    yield from made_again_findings(checked_facts.read_namesakes(connection, name))
+    yield from recreated_uid_findings(checked_facts.read_namesakes(connection, name))
     yield from budget_findings(checked_facts.read_budgets_not_counted(connection, name))
     yield from contradiction_findings(checked_facts.read_contradictions(connection, name))
 

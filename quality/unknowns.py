@@ -68,7 +68,7 @@ class NamespaceSeen:
     last_seen_at: datetime
 
 
-def made_again_findings(lives: Sequence[NamespaceSeen]) -> list[Finding]:
+def recreated_uid_findings(lives: Sequence[NamespaceSeen]) -> list[Finding]:
     """One finding for each time that a name passed from one UID to the next."""
     return [
         CATALOGUE["namespace_made_again"].finding(

@@ -111,7 +111,7 @@ class World:
     def catch_up(self) -> None:
         assert self.collector is not None
         version = self.api.view.version(self.clock.now_seconds())
-        caught_up = self.collector.wait_until_caught_up(version, PATIENCE_SECONDS)
+        caught_up = self.collector.wait_until_recorded(version, PATIENCE_SECONDS)
         assert caught_up, f"the collector did not reach {version}: {self.collector.health}"
 
     def advance(self, seconds: int, step: int = 30) -> None:

@@ -23,7 +23,7 @@ import polars as pl
 from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.fleet.build import Fleet
 from fake_gpu.fleet.model import Node, PodLife, SimulatedCluster
-from fake_gpu.prometheus.node_stretches import EntityInterval, NodeIntervals
+from fake_gpu.prometheus.node_intervals import EntityInterval, NodeIntervals
 from tests.marts_in_memory import contracts
 from tests.rendered_models import rendered
 from warehouse.connection import connect
@@ -61,48 +61,48 @@ def hours_of(fleet: Fleet, first_second: int, days: int) -> list[Row]:
 def _of_node(
     cluster: SimulatedCluster, node: Node, pods: Sequence[PodLife], first_second: int, days: int
 ) -> Iterator[Row]:
-    stretches = NodeIntervals(NodeUse(node, pods))
+    intervals = NodeIntervals(NodeUse(node, pods))
     for day in range(first_second // DAY, first_second // DAY + days):
         sums: dict[tuple[Any, ...], Counter[str]] = {}
-        for stretch in stretches.day(day):
-            for hour, seconds in _hours(stretch):
-                key = (*_identity(node, stretch), *_holder(stretch), hour)
-                _add(sums.setdefault(key, Counter()), stretch, node, seconds)
+        for interval in intervals.day(day):
+            for hour, seconds in _hours(interval):
+                key = (*_identity(node, interval), *_holder(interval), hour)
+                _add(sums.setdefault(key, Counter()), interval, node, seconds)
         for key, total in sums.items():
             yield _row(cluster, key, total)
 
 
-def _hours(stretch: EntityInterval) -> Iterator[tuple[int, int]]:
-    at = stretch.from_at
-    while at < stretch.until_at:
-        end = min(stretch.until_at, at - at % HOUR + HOUR)
+def _hours(interval: EntityInterval) -> Iterator[tuple[int, int]]:
+    at = interval.from_at
+    while at < interval.until_at:
+        end = min(interval.until_at, at - at % HOUR + HOUR)
         yield at - at % HOUR, end - at
         at = end
 
 
-def _identity(node: Node, stretch: EntityInterval) -> tuple[str, ...]:
-    entity = stretch.entity
+def _identity(node: Node, interval: EntityInterval) -> tuple[str, ...]:
+    entity = interval.entity
     part = entity.gpu_instance_id if entity.gpu_instance_id is not None else entity.partition_id
     card = entity.card
     instance = "" if part is None else str(part)
     return node.name, card.card_id, str(card.index), instance, card.model_name
 
 
-def _holder(stretch: EntityInterval) -> tuple[str, str]:
-    holders = stretch.step.holders
+def _holder(interval: EntityInterval) -> tuple[str, str]:
+    holders = interval.step.holders
     return (holders[-1].pod.namespace, holders[-1].pod.name) if holders else ("", "")
 
 
-def _add(total: Counter[str], stretch: EntityInterval, node: Node, seconds: int) -> None:
-    amd, entity = stretch.entity.card.vendor == "amd", stretch.entity
-    pct = int(stretch.card_pct) if amd else int(stretch.step.pct)
+def _add(total: Counter[str], interval: EntityInterval, node: Node, seconds: int) -> None:
+    amd, entity = interval.entity.card.vendor == "amd", interval.entity
+    pct = int(interval.card_pct) if amd else int(interval.step.pct)
     total["seconds"] += seconds
-    total["memory"] += stretch.step.used_mib * seconds
+    total["memory"] += interval.step.used_mib * seconds
     total["celsius"] += (38000 + 400 * pct if amd else 30000 + 380 * pct) * seconds
     if not (amd and entity.partition_id):
         total["use"] += pct * 10000 * seconds
         total["use_maximum"] = max(total["use_maximum"], pct * 10000)
-        total["power"] += stretch.milliwatts * seconds
+        total["power"] += interval.milliwatts * seconds
         total["measured"] = 1
 
 

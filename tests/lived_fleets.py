@@ -207,7 +207,7 @@ class Scribe:
     def _close(self, hour: int) -> None:
         now = epoch(hour)
         self.calendar.reach(now)
-        self.writer.add(self.state.stretches())
+        self.writer.add(self.state.intervals())
         for ended in self.calendar.closable(now, self.state.streams.values()):
             self.writer.add([self.calendar.close(ended, now)])
         self.writer.flush(now)

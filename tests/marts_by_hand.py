@@ -217,7 +217,7 @@ class World:
     """From the journal of the first cluster: time, object, contradiction, before, after."""
     budgets: list[tuple[str, str, str, str, str, str, int]] = field(default_factory=list)
     """GpuBudgets: tenant, name, cluster, state, why it is invalid, currency, nanos."""
-    stretches: list[tuple[str, str, Interval]] = field(default_factory=list)
+    missing_intervals: list[tuple[str, str, Interval]] = field(default_factory=list)
     pods_missing: dict[tuple[str, str, datetime], int] = field(default_factory=dict)
     refused: list[tuple[str, str, str, str, str, int, int, str]] = field(default_factory=list)
     """Of the first cluster: metric, missing and invalid label, from, until, two counts, example."""
@@ -278,14 +278,14 @@ class World:
             key = (cluster_id, source, at(first) + index * HOUR)
             self.missing[key] = (seen, reason, backfillable, outcome)
 
-    def lose_stretch(self, source: str, first: str, last: str, cluster_id: str = "c1") -> None:
+    def lose_interval(self, source: str, first: str, last: str, cluster_id: str = "c1") -> None:
         """Remove some minutes of one source, inside one hour."""
-        stretch = Interval(at(first), at(last))
-        hour = hour_of(stretch.started_at)
+        interval = Interval(at(first), at(last))
+        hour = hour_of(interval.started_at)
         expected = 120 if source == "thanos" else 3600
-        lost = expected * stretch.seconds // 3600
+        lost = expected * interval.seconds // 3600
         self.missing[cluster_id, source, hour] = (expected - lost, "", True, "ok")
-        self.stretches.append((cluster_id, source, stretch))
+        self.missing_intervals.append((cluster_id, source, interval))
 
     def write(self) -> Home:
         home = self.home
@@ -403,9 +403,9 @@ class World:
                 yield self.period.name, pod.cluster_id, pod.uid, pod.started_at, pod.ended_at
 
     def _gaps(self) -> Iterator[tuple[Any, ...]]:
-        """The intervals from `lose_stretch`; of other losses only the hour is known."""
-        for cluster, source, stretch in self.stretches:
-            yield self.period.name, cluster, source, stretch.started_at, stretch.ended_at
+        """The intervals from `lose_interval`; of other losses only the hour is known."""
+        for cluster, source, interval in self.missing_intervals:
+            yield self.period.name, cluster, source, interval.started_at, interval.ended_at
 
     def _namespaces(self) -> Iterator[tuple[Any, ...]]:
         began, ended = self.period.started_at, self.period.ended_at

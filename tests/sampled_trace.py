@@ -68,7 +68,7 @@ class Sampled:
 # --- by arithmetic -------------------------------------------------------------------------------
 
 
-def openb_lives(folder: Path) -> list[Life]:
+def openb_pods(folder: Path) -> list[Life]:
     """The pods of the trace with cards, from its files alone."""
     with (folder / PODS_FILE).open(encoding="utf-8", newline="") as file:
         return [
@@ -274,7 +274,7 @@ def compare(lives: Sequence[Life], fleets: dict[str, Fleet], counted: dict[str, 
 
 
 def main(folder: Path) -> None:
-    lives = openb_lives(folder)
+    lives = openb_pods(folder)
     scenario = openb_on_its_nodes(folder)
     fleets = {WATCHED: watched(scenario, 300)}
     fleets |= {f"every-{interval}s": sampled(scenario, interval) for interval in INTERVALS}

@@ -28,7 +28,7 @@ from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
 from orchestration import steps
-from orchestration.demo.clock_driver import collecting, live_through
+from orchestration.demo.clock_driver import collecting, drive_clock
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import HEADERS, SIGNED
@@ -366,8 +366,8 @@ def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
     with collecting(opened, seen) as collectors:
         # Stop at the last second, so that changes before it are received within the hour.
         last = FIRST + HOURS * HOUR - timedelta(seconds=1)
-        live_through(seen, collectors, Interval(FIRST - BEFORE, last))
-        live_through(seen, collectors, Interval(last, end))
+        drive_clock(seen, collectors, Interval(FIRST - BEFORE, last))
+        drive_clock(seen, collectors, Interval(last, end))
 
 
 def sign(opened: OpenHome, blocking: Sequence[Finding]) -> OpenHome:

@@ -182,7 +182,7 @@ def _build(home: Home, asked: _Asked, report: Progress) -> BuildResult:
     row_counts, facts_sha256 = _content(working, period)
     if asked.sealed is not None and facts_sha256 != asked.sealed.facts_sha256:
         raise SealedFactsDiffer(period, asked.sealed, facts_sha256)
-    looked_at = _rows_looked_at(working, tested_models(results))
+    looked_at = _tested_row_counts(working, tested_models(results))
     tests = {test.name: test for test in tests_of(results, looked_at)}
     _checkpoint(working)
     build_path = asked.destination or home.build / f"{period.name}.duckdb"
@@ -228,7 +228,7 @@ def _content(path: Path, period: BillingPeriod) -> tuple[dict[str, int], str]:
         return counts, period_sha256(connection, period.name)
 
 
-def _rows_looked_at(path: Path, names: Collection[str]) -> dict[str, int]:
+def _tested_row_counts(path: Path, names: Collection[str]) -> dict[str, int]:
     """Rows of the models that data tests check."""
     with connected(path, read_only=True) as connection:
         return _row_counts(connection, names)

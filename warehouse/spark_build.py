@@ -71,7 +71,7 @@ def computed_on_spark(home: Home, engine: Engine, database: Path, folder: Path) 
     require_spark()
     with _exchange(home, engine) as exchange:
         with connected(database) as connection:
-            _hand_over(connection, exchange.folder)
+            _write_inputs(connection, exchange.folder)
         exchange.upload()
         with _session(engine, exchange.url) as session:
             _create_given_tables(session, exchange)
@@ -163,7 +163,7 @@ def _exchange(home: Home, engine: Engine) -> Iterator[_Exchange]:
         exchange.clear()
 
 
-def _hand_over(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+def _write_inputs(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Write every raw table and the product facts as Parquet."""
     for schema, name in connection.execute(
         "select table_schema, table_name from information_schema.tables "

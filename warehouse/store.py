@@ -172,7 +172,7 @@ class FolderStore:
                 return False
             if not os.path.isdir(folder):
                 make_folder(Path(folder))
-            with _written_beside(path, body) as unfinished:
+            with _temporary_file(path, body) as unfinished:
                 try:
                     # A link never overwrites: of two creators exactly one wins, whole.
                     os.link(unfinished, path)
@@ -209,7 +209,7 @@ class FolderStore:
                 present = path.read_bytes() if path.is_file() else None
                 if present != expected:
                     return False
-                with _written_beside(str(path), body) as unfinished:
+                with _temporary_file(str(path), body) as unfinished:
                     os.replace(unfinished, path)
                 sync_folder(path.parent)
         return True
@@ -273,7 +273,7 @@ def write_whole(path: Path, body: bytes) -> None:
     """Write a file whole or not at all; StoreUnusable names the file that could not be written."""
     try:
         make_folder(path.parent)
-        with _written_beside(str(path), body) as unfinished:
+        with _temporary_file(str(path), body) as unfinished:
             os.replace(unfinished, path)
     except OSError as cause:
         raise StoreUnusable(str(path), "write", cause) from cause
@@ -289,7 +289,7 @@ def sync_folder(folder: Path | str) -> None:
 
 
 @contextlib.contextmanager
-def _written_beside(path: str, body: bytes) -> Iterator[str]:
+def _temporary_file(path: str, body: bytes) -> Iterator[str]:
     """A synced file with `body` in the folder of `path`, removed again unless it was renamed."""
     name = f"{_UNFINISHED}{os.getpid()}-{os.urandom(8).hex()}"
     unfinished = os.path.join(os.path.dirname(path), name)

@@ -132,7 +132,7 @@ def intact_sha256(connection: duckdb.DuckDBPyConnection, home: Home, period: str
     return period_sha256(connection, period) if has_other_marts else found
 
 
-def find_again(home: Home, period: str, facts_sha256: str) -> bool:
+def restore_note(home: Home, period: str, facts_sha256: str) -> bool:
     """Whether the warehouse has these facts; written down again where the note of them is lost."""
     noted, path = switched_periods(home).get(period), home.warehouse_path
     if not path.is_file():

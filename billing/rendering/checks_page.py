@@ -37,7 +37,7 @@ def checks_page(basis: Mapping[str, Any], digest: str) -> bytes:
         "<h2>Findings</h2>",
         _findings(check_result["findings"]),
         "<h2>Hours by source</h2>",
-        _verdicts(check_result["coverage_statuses"]),
+        _coverage_statuses(check_result["coverage_statuses"]),
         "<h2>Checks</h2>",
         _checks(check_result["checks"]),
         *_suites(check_result["checks"]),
@@ -62,7 +62,7 @@ def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
     return _table(("Code", "Where", "Found", "Why it matters", "Consequence"), rows)
 
 
-def _verdicts(coverage_statuses: Sequence[Mapping[str, Any]]) -> str:
+def _coverage_statuses(coverage_statuses: Sequence[Mapping[str, Any]]) -> str:
     counts: dict[tuple[str, str], Counter[str]] = {}
     for coverage_status in coverage_statuses:
         key = (coverage_status["cluster_id"], coverage_status["source"])

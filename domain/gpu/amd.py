@@ -16,7 +16,7 @@ from fractions import Fraction
 from domain.errors import shown
 from domain.gpu.catalogue import Catalogue, GpuProduct, Vendor
 from domain.gpu.kinds import Classified, DeviceForm, Reason, Unclassified, part_of_card, whole_card
-from domain.gpu.labels import NodeLabels, mangled_label
+from domain.gpu.labels import NodeLabels, prometheus_label
 from domain.gpu.names import ResourceName
 from domain.mig.geometry import Share
 
@@ -71,7 +71,7 @@ def _product_named(value: str, catalogue: Catalogue) -> GpuProduct | None:
     if (product := catalogue.product(value)) is not None and product.vendor == Vendor.AMD:
         return product
     mangled_alike = (
-        p for p in catalogue.of_vendor(Vendor.AMD) if mangled_label(p.product) == value
+        p for p in catalogue.of_vendor(Vendor.AMD) if prometheus_label(p.product) == value
     )
     return next(mangled_alike, None)
 

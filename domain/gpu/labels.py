@@ -28,7 +28,7 @@ NAMES_REMEMBERED = 16_384
 
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
-def mangled_label(name: str) -> str:
+def prometheus_label(name: str) -> str:
     """A label's name as kube-state-metrics writes it, without its prefix: snake_case."""
     return _CAMEL_CASE.sub(r"\1_\2", mangled(name)).lower()
 
@@ -37,7 +37,7 @@ def mangled_label(name: str) -> str:
 def _one_spelling(name: str) -> str:
     if name.startswith(_METRIC_PREFIX):
         return _CONFLICT.sub("", name.removeprefix(_METRIC_PREFIX)).lower()
-    return mangled_label(name)
+    return prometheus_label(name)
 
 
 class NodeLabels:
@@ -63,7 +63,7 @@ class NodeLabels:
         """
         if exact := self._exact.get(name):
             return (exact,)
-        return tuple(sorted(self._values.get(mangled_label(name), ())))
+        return tuple(sorted(self._values.get(prometheus_label(name), ())))
 
     def value(self, name: str) -> str | None:
         """The label's value when there is exactly one."""
@@ -83,7 +83,7 @@ class NodeLabels:
 
     def mangled_names(self, prefix: str) -> Iterator[tuple[str, str]]:
         """The mangled names that begin like `prefix`, as (rest of the name, a value)."""
-        start = mangled_label(prefix)
+        start = prometheus_label(prefix)
         for name in sorted(self._values):
             if name.startswith(start):
                 yield name.removeprefix(start), min(self._values[name])

@@ -189,7 +189,7 @@ def _named_profile(
     spelling = name.raw_local if name.raw_local is not None else name.local
     named = set(_profiles_by_name(product.geometry).get((spelling, name.raw_local is not None), ()))
     if len(named) > 1:
-        named = _told_apart(named, name, labels) or named
+        named = _matching_meanings(named, name, labels) or named
     if not named:
         return _no_such_profile(name.text, product)
     if len(named) > 1:
@@ -216,7 +216,9 @@ def _profiles_by_name(geometry: Geometry) -> dict[tuple[str, bool], frozenset[Mi
     return found
 
 
-def _told_apart(named: set[MigProfile], name: ResourceName, labels: NodeLabels) -> set[MigProfile]:
+def _matching_meanings(
+    named: set[MigProfile], name: ResourceName, labels: NodeLabels
+) -> set[MigProfile]:
     """Which of several meanings the node's own labels leave; none when they say nothing."""
     seen = set()
     for label in _own_product_labels(name, labels):

@@ -159,7 +159,7 @@ class NodeUse:
             changes.add_hold(each, loads=loads)
         for stowaway in self.stowaways if loads else ():
             if stowaway.card_index == entity.card.index:
-                changes.add_stowaway(entity, stowaway)
+                changes.add_unaccounted_process(entity, stowaway)
         return list(changes.steps(entity))
 
     def milliwatts(
@@ -298,7 +298,7 @@ class _Changes:
                     for begins, ends, pct in phases(use, low - origin, high - origin):
                         self._add_load(origin + begins, origin + ends, held.weight * pct)
 
-    def add_stowaway(self, entity: Entity, stowaway: UnaccountedProcess) -> None:
+    def add_unaccounted_process(self, entity: Entity, stowaway: UnaccountedProcess) -> None:
         low, high = max(self.low, stowaway.from_at), min(self.high, stowaway.until_at)
         if low < high:
             usable = entity.memory_mib - entity.reserved_mib

@@ -21,7 +21,7 @@ from fake_gpu.fleet.model import Container, PodLife
 Texts = tuple[str, ...]
 
 
-class PodStretch(NamedTuple):
+class PodInterval(NamedTuple):
     """A line of a pod during `[from_at, until_at)`: all its labels, and its value."""
 
     names: Texts  # of the labels: nearly always the same ones for a metric
@@ -35,7 +35,7 @@ class PodStretch(NamedTuple):
         return tuple(zip(self.names, self.values, strict=True))
 
 
-Stretches = Iterator[PodStretch]
+PodIntervals = Iterator[PodInterval]
 
 _OWN = ("namespace", "pod", "uid")
 _REQUEST = (*_OWN, "container", "node", "resource", "unit")
@@ -72,8 +72,8 @@ def _by_node(pod: PodLife, until: int | None) -> list[tuple[str, int, int | None
     return [("", pod.created_at, bound), (pod.node_name, bound, until)]
 
 
-def _requests(init: bool) -> Callable[[PodLife], Stretches]:
-    def stretches(pod: PodLife) -> Stretches:
+def _requests(init: bool) -> Callable[[PodLife], PodIntervals]:
+    def intervals(pod: PodLife) -> PodIntervals:
         own = _own(pod)
         for container in pod.containers:
             if (container.kind != "main") != init:
@@ -83,9 +83,9 @@ def _requests(init: bool) -> Callable[[PodLife], Stretches]:
                 count = float(container.requests[resource])
                 for node, from_at, until_at in _by_node(pod, pod.gone_at):
                     values = (*own, container.name, node, *tail)
-                    yield PodStretch(_REQUEST, values, from_at, until_at, count)
+                    yield PodInterval(_REQUEST, values, from_at, until_at, count)
 
-    return stretches
+    return intervals
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +93,7 @@ def _resource_labels(resource: str) -> tuple[str, str]:
     return (sanitised(resource), unit_of(resource))
 
 
-def _phase(pod: PodLife) -> Stretches:
+def _phase(pod: PodLife) -> PodIntervals:
     own = _own(pod)
     changes = [change for change in pod.phases if pod.gone_at is None or change.at < pod.gone_at]
     if not changes:
@@ -104,12 +104,12 @@ def _phase(pod: PodLife) -> Stretches:
         since, was_in = changes[0].at, changes[0].phase == phase
         for change in changes[1:] if phase in seen else ():
             if was_in != (change.phase == phase):
-                yield PodStretch(_OF_PHASE, values, since, change.at, 1.0 if was_in else 0.0)
+                yield PodInterval(_OF_PHASE, values, since, change.at, 1.0 if was_in else 0.0)
                 since, was_in = change.at, not was_in
-        yield PodStretch(_OF_PHASE, values, since, pod.gone_at, 1.0 if was_in else 0.0)
+        yield PodInterval(_OF_PHASE, values, since, pod.gone_at, 1.0 if was_in else 0.0)
 
 
-def _state_started(pod: PodLife) -> Stretches:
+def _state_started(pod: PodLife) -> PodIntervals:
     """A container that waits for its restart says nothing."""
     own = _own(pod)
     for container in pod.containers:
@@ -119,10 +119,10 @@ def _state_started(pod: PodLife) -> Stretches:
             last = position + 1 == len(container.runs)
             until = pod.gone_at if last else run.ended_at
             started = float(run.started_at)
-            yield PodStretch(_OF_CONTAINER, (*own, container.name), run.started_at, until, started)
+            yield PodInterval(_OF_CONTAINER, (*own, container.name), run.started_at, until, started)
 
 
-def _info(pod: PodLife) -> Stretches:
+def _info(pod: PodLife) -> PodIntervals:
     owner = pod.owners[0] if pod.owners else None
     seen = pod.acknowledged_at
     edges = {pod.created_at, _bound_at(pod), seen if pod.pod_ip else None}
@@ -140,18 +140,18 @@ def _info(pod: PodLife) -> Stretches:
             "",
             "false",
         )
-        yield PodStretch(_INFO, values, at, until, 1.0)
+        yield PodInterval(_INFO, values, at, until, 1.0)
 
 
-def _owner(pod: PodLife) -> Stretches:
+def _owner(pod: PodLife) -> PodIntervals:
     owner = pod.owners[0] if pod.owners else None
     said = (owner.kind, owner.name, "true") if owner else ("", "", "")
-    yield PodStretch(_OWNER, (*_own(pod), *said), pod.created_at, pod.gone_at, 1.0)
+    yield PodInterval(_OWNER, (*_own(pod), *said), pod.created_at, pod.gone_at, 1.0)
 
 
-def _labels(pod: PodLife) -> Stretches:
+def _labels(pod: PodLife) -> PodIntervals:
     names, values = _label_texts(tuple(pod.labels.items()))
-    yield PodStretch((*_OWN, *names), (*_own(pod), *values), pod.created_at, pod.gone_at, 1.0)
+    yield PodInterval((*_OWN, *names), (*_own(pod), *values), pod.created_at, pod.gone_at, 1.0)
 
 
 @lru_cache(maxsize=4096)
@@ -161,34 +161,34 @@ def _label_texts(labels: Pairs) -> tuple[Texts, Texts]:
     return tuple([name for name, _ in pairs]), tuple([value for _, value in pairs])
 
 
-def _created(pod: PodLife) -> Stretches:
-    yield PodStretch(_OWN, _own(pod), pod.created_at, pod.gone_at, float(pod.created_at))
+def _created(pod: PodLife) -> PodIntervals:
+    yield PodInterval(_OWN, _own(pod), pod.created_at, pod.gone_at, float(pod.created_at))
 
 
-def _start_time(pod: PodLife) -> Stretches:
+def _start_time(pod: PodLife) -> PodIntervals:
     seen = pod.acknowledged_at
     if seen is not None:
-        yield PodStretch(_OWN, _own(pod), seen, pod.gone_at, float(seen))
+        yield PodInterval(_OWN, _own(pod), seen, pod.gone_at, float(seen))
 
 
-def _scheduled_time(pod: PodLife) -> Stretches:
+def _scheduled_time(pod: PodLife) -> PodIntervals:
     bound = _bound_at(pod)
     if bound is not None and pod.scheduled_at is not None:
-        yield PodStretch(_OWN, _own(pod), bound, pod.gone_at, float(pod.scheduled_at))
+        yield PodInterval(_OWN, _own(pod), bound, pod.gone_at, float(pod.scheduled_at))
 
 
-def _unschedulable(pod: PodLife) -> Stretches:
+def _unschedulable(pod: PodLife) -> PodIntervals:
     bound = _bound_at(pod)
-    yield PodStretch(_OWN, _own(pod), pod.created_at, pod.gone_at if bound is None else bound, 1.0)
+    yield PodInterval(_OWN, _own(pod), pod.created_at, pod.gone_at if bound is None else bound, 1.0)
 
 
-def _deletion_timestamp(pod: PodLife) -> Stretches:
+def _deletion_timestamp(pod: PodLife) -> PodIntervals:
     asked = pod.deletion_requested_at
     if asked is not None:
-        yield PodStretch(_OWN, _own(pod), asked, pod.gone_at, float(asked + pod.grace_seconds))
+        yield PodInterval(_OWN, _own(pod), asked, pod.gone_at, float(asked + pod.grace_seconds))
 
 
-def _completion_time(pod: PodLife) -> Stretches:
+def _completion_time(pod: PodLife) -> PodIntervals:
     """The latest end of those main containers that say so and are not to be started again."""
     if not pod.end_reported:
         return
@@ -199,14 +199,14 @@ def _completion_time(pod: PodLife) -> Stretches:
     )
     for position, end in enumerate(ends):
         until = ends[position + 1] if position + 1 < len(ends) else pod.gone_at
-        yield PodStretch(_OWN, _own(pod), end, until, float(end))
+        yield PodInterval(_OWN, _own(pod), end, until, float(end))
 
 
 def _last_end(container: Container) -> int | None:
     return container.runs[-1].ended_at if container.runs else None
 
 
-def _scheduler(pod: PodLife) -> Stretches:
+def _scheduler(pod: PodLife) -> PodIntervals:
     """The effective request, until the pod has ended on a node."""
     ended = [change.at for change in pod.phases if change.phase in ("Succeeded", "Failed")]
     bound = _bound_at(pod)
@@ -218,10 +218,10 @@ def _scheduler(pod: PodLife) -> Stretches:
             priority, scheduler = str(pod.priority), pod.scheduler_name
             values = (pod.namespace, node, pod.name, priority, resource, scheduler, "")
             if count:
-                yield PodStretch(_SCHEDULED, values, from_at, until_at, float(count))
+                yield PodInterval(_SCHEDULED, values, from_at, until_at, float(count))
 
 
-KUBE_STATE_METRICS: Mapping[str, Callable[[PodLife], Stretches]] = {
+KUBE_STATE_METRICS: Mapping[str, Callable[[PodLife], PodIntervals]] = {
     "kube_pod_completion_time": _completion_time,
     "kube_pod_container_resource_limits": _requests(init=False),
     "kube_pod_container_resource_requests": _requests(init=False),
@@ -238,16 +238,16 @@ KUBE_STATE_METRICS: Mapping[str, Callable[[PodLife], Stretches]] = {
     "kube_pod_status_scheduled_time": _scheduled_time,
     "kube_pod_status_unschedulable": _unschedulable,
 }
-SCHEDULER: Mapping[str, Callable[[PodLife], Stretches]] = {
+SCHEDULER: Mapping[str, Callable[[PodLife], PodIntervals]] = {
     "kube_pod_resource_limit": _scheduler,
     "kube_pod_resource_request": _scheduler,
 }
 
 
-def stretches(
-    families: Mapping[str, Callable[[PodLife], Stretches]], name: str, pod: PodLife
-) -> Iterator[PodStretch]:
-    """The stretches of a pod that are not empty."""
-    for stretch in families[name](pod):
-        if stretch.until_at is None or stretch.from_at < stretch.until_at:
-            yield stretch
+def intervals_of(
+    families: Mapping[str, Callable[[PodLife], PodIntervals]], name: str, pod: PodLife
+) -> Iterator[PodInterval]:
+    """The intervals of a pod that are not empty."""
+    for interval in families[name](pod):
+        if interval.until_at is None or interval.from_at < interval.until_at:
+            yield interval

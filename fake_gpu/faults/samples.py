@@ -172,7 +172,7 @@ SAMPLES = (
         "Responses have at most this number of series, without a warning.",
         Parameter("series", "number", 10, "how many"),
     ),
-    kind("block_gap", "A16", "samples", "A stretch of time is in no block that is loaded."),
+    kind("block_gap", "A16", "samples", "An interval is in no block that is loaded."),
     kind(
         "history_vanished", "A17", "samples", "Samples older than the start of the fault are gone."
     ),

@@ -1,7 +1,7 @@
 """A scenario, played through: the whole fleet, or its pods one by one.
 
 Put here: putting nodes, namespaces, workloads and faults together.
-Not here: any of these (`nodes`, `namespaces`, `births`, `disturbances`), or reading files.
+Not here: any of these (`nodes`, `namespaces`, `pod_arrivals`, `disturbances`), or reading files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fake_gpu.fleet.births import PodCreator
 from fake_gpu.fleet.claims import ClaimDesk
 from fake_gpu.fleet.disturbances import expect_faults, expect_namespaces, expect_nodes
 from fake_gpu.fleet.fault_specs import Effects, as_faults
@@ -29,7 +28,8 @@ from fake_gpu.fleet.names import require_own_names
 from fake_gpu.fleet.namespaces import Namespaces, build_namespaces
 from fake_gpu.fleet.nodes import build_node
 from fake_gpu.fleet.play import ClusterSimulation
-from fake_gpu.fleet.quotas import QuotaDesk, quota_lives
+from fake_gpu.fleet.pod_arrivals import PodCreator
+from fake_gpu.fleet.quotas import QuotaDesk, quota_histories
 from fake_gpu.fleet.room import Room
 from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.scenario.named_mig_layouts import LayoutBook
@@ -55,7 +55,7 @@ class PreparedCluster:
     created_at: int
     nodes: tuple[Node, ...]
     namespaces: Namespaces
-    makers: tuple[PodCreator, ...]
+    creators: tuple[PodCreator, ...]
     play: ClusterSimulation
     claims: ClaimDesk
 
@@ -125,7 +125,7 @@ def _stage(
     nodes = tuple(node_of(node) for node in spec.nodes)
     # A trace has an owner with pods of several requests as several workloads of one name.
     owners: dict[tuple[object, ...], dict[tuple[str, str], WorkloadLife]] = defaultdict(dict)
-    makers = tuple(
+    creators = tuple(
         PodCreator(
             scenario.seed,
             cluster_id,
@@ -155,12 +155,12 @@ def _stage(
     }
     room = Room(nodes, {node.name: node for node in spec.nodes}, claims, horizon)
     play = ClusterSimulation(
-        scenario.seed, cluster_id, horizon, makers, room, QuotaDesk(quotas), namespaces
+        scenario.seed, cluster_id, horizon, creators, room, QuotaDesk(quotas), namespaces
     )
     expect_nodes(play, nodes)
     expect_namespaces(play, namespaces)
     expect_faults(play, faults)
-    return PreparedCluster(spec, cluster_id, created_at, nodes, namespaces, makers, play, claims)
+    return PreparedCluster(spec, cluster_id, created_at, nodes, namespaces, creators, play, claims)
 
 
 def _cluster(
@@ -177,7 +177,7 @@ def _cluster(
         namespaces=stage.namespaces.lives,
         pods=pods,
         workloads=_workloads(stage, pods),
-        quotas=quota_lives(
+        quotas=quota_histories(
             scenario.seed, stage.cluster_id, stage.spec.quotas, stage.created_at, pods
         ),
         claims=stage.claims.all_claims(),
@@ -239,11 +239,11 @@ def _workloads(stage: PreparedCluster, pods: Sequence[PodLife]) -> tuple[Workloa
             gone = pod.gone_at
             last_gone[owner.uid] = None if known is None or gone is None else max(known, gone)
     ends = {n.name: n.terminating_at for n in stage.namespaces.lives if n.terminating_at}
-    makers = {id(maker.objects): maker for maker in stage.makers}.values()
+    creators = {id(creator.objects): creator for creator in stage.creators}.values()
     lives = []
-    for maker, life in [(m, life) for m in makers for life in m.objects.values()]:
+    for creator, life in [(m, life) for m in creators for life in m.objects.values()]:
         candidates = [life.gone_at, ends.get(life.namespace)]
-        if maker.spec.arrivals and life.kind != "CronJob":
+        if creator.spec.arrivals and life.kind != "CronJob":
             candidates.append(last_gone.get(life.uid))
         known_ends = [c for c in candidates if c is not None and c > life.created_at]
         lives.append(replace(life, gone_at=min(known_ends, default=None)))

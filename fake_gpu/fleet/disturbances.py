@@ -32,7 +32,7 @@ def expect_nodes(play: ClusterSimulation, nodes: Sequence[Node]) -> None:
         for state in node.states:
             play.at(state.from_at, CHANGES, lambda now, n=node: _node_changes(play, n, now))  # type: ignore[misc]
         if node.gone_at is not None:
-            play.at(node.gone_at, CHANGES, lambda now, n=node: _node_goes(play, n, now))  # type: ignore[misc]
+            play.at(node.gone_at, CHANGES, lambda now, n=node: _delete_node(play, n, now))  # type: ignore[misc]
 
 
 def _node_changes(play: ClusterSimulation, node: Node, now: int) -> None:
@@ -66,7 +66,7 @@ def _not_ready_too_long(play: ClusterSimulation, node: Node, since: int, now: in
             strand(play, life, now, min(back, default=None))
 
 
-def _node_goes(play: ClusterSimulation, node: Node, now: int) -> None:
+def _delete_node(play: ClusterSimulation, node: Node, now: int) -> None:
     """The node object is deleted: its pods are collected, without an end."""
     for life in play.pods_once_on(node.name):
         lose(play, life, now)
@@ -79,16 +79,16 @@ def expect_namespaces(play: ClusterSimulation, namespaces: Namespaces) -> None:
             play.at(
                 life.terminating_at,
                 CHANGES,
-                lambda now, name=life.name: _namespace_goes(play, name, now),  # type: ignore[misc]
+                lambda now, name=life.name: _delete_namespace(play, name, now),  # type: ignore[misc]
             )
 
 
-def _namespace_goes(play: ClusterSimulation, name: str, now: int) -> None:
+def _delete_namespace(play: ClusterSimulation, name: str, now: int) -> None:
     for life in list(play.living.values()):
         if life.spec.namespace != name or life.exact:
             continue
         if life.finished_at is not None:
-            play.goes(life, now)
+            play.delete_pod(life, now)
         else:
             stop(play, life, now, "deleted", replace_it=False)
 
@@ -136,7 +136,7 @@ def chosen(play: ClusterSimulation, fault: Fault) -> list[SimulatedPod]:
 def _end_pods(play: ClusterSimulation, fault: Fault, now: int) -> None:
     lives = chosen(play, fault)
     if not lives:
-        _look_again(play, now, fault, _end_pods)
+        _retry_later(play, now, fault, _end_pods)
     for life in lives:
         plans = life.version
         if fault.kind == "preemption":
@@ -149,7 +149,7 @@ def _end_pods(play: ClusterSimulation, fault: Fault, now: int) -> None:
             play.count_fault(fault)
 
 
-def _look_again(
+def _retry_later(
     play: ClusterSimulation,
     now: int,
     fault: Fault,
@@ -167,7 +167,7 @@ def _crash_loop(play: ClusterSimulation, fault: Fault, now: int) -> None:
     assert isinstance(pause, int), "the catalogue says a duration"
     lives = chosen(play, fault)
     if not lives:
-        _look_again(play, now, fault, _crash_loop)
+        _retry_later(play, now, fault, _crash_loop)
     for life in lives:
         end = life.planned_end if life.planned_end is not None else FOR_EVER
         if life.started_at is None or life.started_at >= now or end <= now + pause:

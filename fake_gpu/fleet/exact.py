@@ -6,9 +6,9 @@ Not here: generated pods (`play`), or giving devices (`room`).
 
 from __future__ import annotations
 
-from fake_gpu.fleet.births import PodArrival, PodCreator
 from fake_gpu.fleet.lives import SimulatedPod
 from fake_gpu.fleet.model import DeviceLoad, Run
+from fake_gpu.fleet.pod_arrivals import PodArrival, PodCreator
 from fake_gpu.scenario.seeds import RandomStream, uuid_of
 from fake_gpu.scenario.spec_work import PodSpec
 
@@ -16,7 +16,7 @@ _EXIT_CODES = {"completed": 0, "error": 1, "evicted": 137, "evicted_without_end"
 _REASONS = {"completed": "Completed"}
 
 
-def exact_life(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
+def exact_pod(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
     """The life of the `number`-th exact pod of a workload."""
     birth = PodArrival(spec.created, number, number)
     draw = maker.draw("exact", number)
@@ -55,7 +55,7 @@ def exact_life(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
         # Deleted without an end in its status: its devices are free when the object is gone.
         life.finished_at, life.end = gone, "gone"
         life.main_runs = [*runs[:-1], Run(runs[-1].started_at, gone, 137, "Error")] if runs else []
-    _squeeze_init(life)
+    _fit_init_containers(life)
     return life
 
 
@@ -113,7 +113,7 @@ def _acknowledged(scheduled: int | None, runs: list[Run]) -> int | None:
     return min([scheduled + 1, *(run.started_at for run in runs[:1])])
 
 
-def _squeeze_init(life: SimulatedPod) -> None:
+def _fit_init_containers(life: SimulatedPod) -> None:
     """Init containers share the time between binding and the first start."""
     early = [c for c in life.spec.all_containers() if c.kind != "main"]
     if not early or life.scheduled_at is None or life.started_at is None:

@@ -1,7 +1,7 @@
 """Who has which name at a time: as an API server has it, one name is one object's.
 
 Put here: taking and giving back the names of pods while a cluster is played, owners' names after.
-Not here: how names are made (`births`), or names that a scenario writes twice
+Not here: how names are made (`pod_arrivals`), or names that a scenario writes twice
 (`scenario.identities`).
 """
 

@@ -38,7 +38,7 @@ class Namespaces:
         )
 
 
-def is_there_from_until(lives: Iterable[NamespaceLife], name: str, at: int, until: int) -> bool:
+def exists_during(lives: Iterable[NamespaceLife], name: str, at: int, until: int) -> bool:
     """Whether one life of a namespace covers a whole time."""
     return any(
         life.name == name

@@ -25,7 +25,7 @@ CardLayouts = tuple[Mapping[str, int] | None, ...]  # of each card; None is a wh
 
 @dataclass(frozen=True, slots=True)
 class _Epoch:
-    """A stretch of time with one layout; before `ready_at` it is being made."""
+    """An interval of time with one layout; before `ready_at` it is being made."""
 
     from_at: int
     ready_at: int

@@ -1,7 +1,7 @@
 """One cluster played through, event by event, from its first pod to the end of the scenario.
 
 Put here: the order of events, and what each does to a pod.
-Not here: disturbances (`disturbances`), free devices (`room`), or new pods (`births`).
+Not here: disturbances (`disturbances`), free devices (`room`), or new pods (`arrivals`).
 
 Events of one second happen in a fixed order: ends, then changes of nodes, then pods with
 exact times, then pods that look for a place. So a device that is freed at a second is taken at the
@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from fake_gpu.fleet.births import FOREVER_KINDS, PodArrival, PodCreator
-from fake_gpu.fleet.exact import exact_life
+from fake_gpu.fleet.exact import exact_pod
 from fake_gpu.fleet.lives import SimulatedPod, frozen
 from fake_gpu.fleet.model import Fault, PodLife, Run
 from fake_gpu.fleet.names import Names, pod_name_taken
-from fake_gpu.fleet.namespaces import Namespaces, is_there_from_until
+from fake_gpu.fleet.namespaces import Namespaces, exists_during
 from fake_gpu.fleet.order import ASKS, CHANGES, ENDS, EXACT, GOES
+from fake_gpu.fleet.pod_arrivals import FOREVER_KINDS, PodArrival, PodCreator
 from fake_gpu.fleet.quotas import QuotaDesk
 from fake_gpu.fleet.room import Room, does_not_fit
 from fake_gpu.fleet.scheduler import TRIED_AT_ONCE
@@ -48,7 +48,7 @@ class ClusterSimulation:
     seed: int
     cluster_id: str
     horizon: int  # the end of the history, a little after the scenario's
-    makers: Sequence[PodCreator]
+    creators: Sequence[PodCreator]
     room: Room
     quotas: QuotaDesk
     namespaces: Namespaces
@@ -74,8 +74,8 @@ class ClusterSimulation:
     def run(self) -> Iterator[PodLife]:
         """Play until the scenario ends; pods come in the order in which they are over."""
         self._place_exact()
-        for maker in self.makers:
-            self._start(maker)
+        for creator in self.creators:
+            self._start(creator)
         while self._heap and self._heap[0][0] < self.horizon:
             self.now, _, _, action = heapq.heappop(self._heap)
             action(self.now)
@@ -85,52 +85,52 @@ class ClusterSimulation:
         for life in sorted(self.living.values(), key=lambda p: (p.created_at, p.name, p.uid)):
             yield frozen(_as_known(life, self.horizon))
 
-    def _start(self, maker: PodCreator) -> None:
-        births = maker.first_births()
+    def _start(self, creator: PodCreator) -> None:
+        arrivals = creator.first_arrivals()
 
-        def bear_next(birth: PodArrival) -> None:
+        def create_next_pod(arrival: PodArrival) -> None:
             def act(now: int) -> None:
-                self.bear(maker, birth, now)
-                after = next(births, None)
+                self.create_pod(creator, arrival, now)
+                after = next(arrivals, None)
                 if after is not None:
-                    bear_next(after)
+                    create_next_pod(after)
 
-            self.at(birth.at, ASKS, act)
+            self.at(arrival.at, ASKS, act)
 
-        first = next(births, None)
+        first = next(arrivals, None)
         if first is not None:
-            bear_next(first)
-        if maker.spec.kind == "DaemonSet" and not maker.spec.pods:
-            for node in self.room.nodes_matching(maker.spec):
-                self._bear_at(
-                    maker, PodArrival(max(node.created_at, maker.from_at), 0, 0, 0, node.name)
+            create_next_pod(first)
+        if creator.spec.kind == "DaemonSet" and not creator.spec.pods:
+            for node in self.room.nodes_matching(creator.spec):
+                self._create_pod_at(
+                    creator, PodArrival(max(node.created_at, creator.from_at), 0, 0, 0, node.name)
                 )
-        for change in maker.spec.changes:
+        for change in creator.spec.changes:
             if change.replicas is not None:
-                self.at(change.at, CHANGES, lambda now: self._scale(maker, now))
-        if maker.spec.until is not None:
-            self.at(maker.spec.until, CHANGES, lambda now: self._stop_workload(maker, now))
+                self.at(change.at, CHANGES, lambda now: self._scale(creator, now))
+        if creator.spec.until is not None:
+            self.at(creator.spec.until, CHANGES, lambda now: self._stop_workload(creator, now))
 
-    def _bear_at(self, maker: PodCreator, birth: PodArrival) -> None:
-        self.at(birth.at, ASKS, lambda now: self.bear(maker, birth, now))
+    def _create_pod_at(self, creator: PodCreator, arrival: PodArrival) -> None:
+        self.at(arrival.at, ASKS, lambda now: self.create_pod(creator, arrival, now))
 
     # --- exact pods ---------------------------------------------------------------------------
 
     def _place_exact(self) -> None:
         """Pods with a node and exact times have their devices before anyone else asks."""
         exact: list[tuple[int, int, SimulatedPod, PodSpec]] = []
-        for maker in self.makers:
-            for number, spec in enumerate(maker.spec.pods):
-                life = exact_life(maker, spec, number)
+        for creator in self.creators:
+            for number, spec in enumerate(creator.spec.pods):
+                life = exact_pod(creator, spec, number)
                 if life.uid in self.living:
                     raise pod_name_taken(life, self.living[life.uid])
-                self.maker_of[life.uid] = maker
+                self.maker_of[life.uid] = creator
                 self.living[life.uid] = life
                 exact.append((life.scheduled_at or life.created_at, len(exact), life, spec))
         for _, _, life, spec in sorted(exact, key=lambda e: e[:2]):
             until = self.horizon if life.gone_at is None else min(life.gone_at, self.horizon)
             namespace = life.spec.namespace
-            if not is_there_from_until(self.namespaces.lives, namespace, life.created_at, until):
+            if not exists_during(self.namespaces.lives, namespace, life.created_at, until):
                 raise does_not_fit(
                     life,
                     f"namespace {namespace} is not there all its time",
@@ -163,51 +163,51 @@ class ClusterSimulation:
 
     # --- generated pods -----------------------------------------------------------------------
 
-    def bear(self, maker: PodCreator, birth: PodArrival, now: int) -> None:
+    def create_pod(self, creator: PodCreator, arrival: PodArrival, now: int) -> None:
         """A workload makes a pod, unless it is gone or its quota is used up."""
-        namespace = maker.spec.namespace
-        if now >= maker.until_at or not self.namespaces.takes_pods(namespace, now):
+        namespace = creator.spec.namespace
+        if now >= creator.until_at or not self.namespaces.takes_pods(namespace, now):
             return
-        if maker.spec.changes:
-            if birth.replica >= maker.spec.replicas_at(now):
+        if creator.spec.changes:
+            if arrival.replica >= creator.spec.replicas_at(now):
                 return
-            self._attempts[id(maker), birth.replica] = birth.attempt
-        if not self.quotas.admits(maker.spec, now):
-            self.quotas.wait(namespace, lambda t: self.bear(maker, birth, t))
+            self._attempts[id(creator), arrival.replica] = arrival.attempt
+        if not self.quotas.admits(creator.spec, now):
+            self.quotas.wait(namespace, lambda t: self.create_pod(creator, arrival, t))
             return
-        life = self._new_life(maker, birth, now)
+        life = self._new_pod(creator, arrival, now)
         self.names.take(life)
         self.living[life.uid] = life
-        self.maker_of[life.uid] = maker
+        self.maker_of[life.uid] = creator
         self.quotas.count(life, +1)
-        delay = maker.spec.scheduling.draw(self.draw_for(life, "scheduling"))
+        delay = creator.spec.scheduling.draw(self.draw_for(life, "scheduling"))
         self.at(now + delay, ASKS, lambda t: self._look_for_place(life, t))
 
-    def _new_life(self, maker: PodCreator, birth: PodArrival, now: int) -> SimulatedPod:
-        spec = maker.spec
+    def _new_pod(self, creator: PodCreator, arrival: PodArrival, now: int) -> SimulatedPod:
+        spec = creator.spec
         name = ""
-        for name in islice(maker.pod_names(birth, now), NAMES_TRIED):
+        for name in islice(creator.pod_names(arrival, now), NAMES_TRIED):
             if self.names.is_free(spec.namespace, name, now):
                 break
-        draw = maker.draw("life", birth.group, birth.replica, birth.attempt, birth.node)
+        draw = creator.draw("life", arrival.group, arrival.replica, arrival.attempt, arrival.node)
         return SimulatedPod(
             cluster_id=self.cluster_id,
-            spec=replace(spec, node=birth.node) if birth.node else spec,
+            spec=replace(spec, node=arrival.node) if arrival.node else spec,
             name=name,
-            uid=maker.uuid(spec.kind, name, now),
+            uid=creator.uuid(spec.kind, name, now),
             created_at=now,
-            owners=maker.owners(birth.group, now),
-            utilisation=maker.load().play(draw),
+            owners=creator.owners(arrival.group, now),
+            utilisation=creator.load().play(draw),
             pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
-            replica=birth.replica,
-            group=birth.group,
-            attempt=birth.attempt,
+            replica=arrival.replica,
+            group=arrival.group,
+            attempt=arrival.attempt,
             grace_seconds=spec.grace_seconds,
         )
 
     def draw_for(self, life: SimulatedPod, what: str) -> RandomStream:
-        maker = self.maker_of[life.uid]
-        return maker.draw(what, life.group, life.replica, life.attempt, life.spec.node)
+        creator = self.maker_of[life.uid]
+        return creator.draw(what, life.group, life.replica, life.attempt, life.spec.node)
 
     def _look_for_place(self, life: SimulatedPod, now: int) -> None:
         if life.uid not in self.living or life.scheduled_at is not None:
@@ -232,7 +232,7 @@ class ClusterSimulation:
         life.planned_end = ended
         version = life.version
         if asked is not None:
-            self.at(asked, CHANGES, lambda t: self._asked_to_go(life, version, t))
+            self.at(asked, CHANGES, lambda t: self._deletion_requested(life, version, t))
         if ended is not None:
             self.at(ended, ENDS, lambda t: self.ends(life, version, t))
         return True
@@ -267,7 +267,7 @@ class ClusterSimulation:
     def stopping_seconds(self, life: SimulatedPod, draw: RandomStream) -> int:
         return min(life.spec.stopping.draw(draw), life.grace_seconds)
 
-    def _asked_to_go(self, life: SimulatedPod, version: int, now: int) -> None:
+    def _deletion_requested(self, life: SimulatedPod, version: int, now: int) -> None:
         if life.version == version and life.uid in self.living:
             life.deletion_requested_at = now
             self.replace_pod(life, now, terminating=True)
@@ -287,7 +287,7 @@ class ClusterSimulation:
             if is_here and fault.from_at <= now and gone < fault.until_at:
                 gone = fault.until_at
                 self.count_fault(fault)
-        self.at(gone, GOES, lambda t: self.goes(life, t))
+        self.at(gone, GOES, lambda t: self.delete_pod(life, t))
         if not deleted:
             self.replace_pod(life, now, terminating=False)
 
@@ -311,7 +311,7 @@ class ClusterSimulation:
                 left.append(life)
         self._pending[:TRIED_AT_ONCE] = left
 
-    def goes(self, life: SimulatedPod, now: int) -> None:
+    def delete_pod(self, life: SimulatedPod, now: int) -> None:
         """The object is deleted."""
         if life.uid not in self.living:
             return
@@ -319,51 +319,51 @@ class ClusterSimulation:
         self.names.give_back(life)
         del self.living[life.uid]
         self._done.append(frozen(life))
-        self._after_gone(life, now)
+        self._recreate_pod(life, now)
         del self.maker_of[life.uid]
 
     # --- replacement --------------------------------------------------------------------------
 
     def replace_pod(self, life: SimulatedPod, now: int, *, terminating: bool) -> None:
         """The owner's reaction to a pod that ends or is deleted."""
-        maker = self.maker_of[life.uid]
-        kind = maker.spec.kind
+        creator = self.maker_of[life.uid]
+        kind = creator.spec.kind
         again = PodArrival(now, life.group, life.replica, life.attempt + 1, life.spec.node)
         if kind in ("Deployment", "ReplicaSet"):
-            self.at(now, ASKS, lambda t: self.bear(maker, again, t))
+            self.at(now, ASKS, lambda t: self.create_pod(creator, again, t))
         failed_job = kind in ("Job", "CronJob") and not terminating and life.end != "completed"
         if failed_job and life.attempt < JOB_RETRIES:
-            self.at(now + JOB_BACKOFF_SECONDS, ASKS, lambda t: self.bear(maker, again, t))
+            self.at(now + JOB_BACKOFF_SECONDS, ASKS, lambda t: self.create_pod(creator, again, t))
 
-    def _after_gone(self, life: SimulatedPod, now: int) -> None:
+    def _recreate_pod(self, life: SimulatedPod, now: int) -> None:
         """A StatefulSet makes a pod again, under the same name, when the old one is gone."""
-        maker = self.maker_of[life.uid]
+        creator = self.maker_of[life.uid]
         node_is_there = not life.spec.node or self.room.node_at(life.spec.node, now) is not None
-        if maker.spec.kind in ("StatefulSet", "DaemonSet") and node_is_there:
-            node = life.spec.node if maker.spec.kind == "DaemonSet" else ""
+        if creator.spec.kind in ("StatefulSet", "DaemonSet") and node_is_there:
+            node = life.spec.node if creator.spec.kind == "DaemonSet" else ""
             again = PodArrival(now, life.group, life.replica, life.attempt + 1, node)
-            self.at(now, ASKS, lambda t: self.bear(maker, again, t))
+            self.at(now, ASKS, lambda t: self.create_pod(creator, again, t))
 
-    def _scale(self, maker: PodCreator, now: int) -> None:
+    def _scale(self, creator: PodCreator, now: int) -> None:
         """Pods above the wanted number are deleted, and missing ones made."""
-        wanted, living = maker.spec.replicas_at(now), self.pods_of(maker)
+        wanted, living = creator.spec.replicas_at(now), self.pods_of(creator)
         for life in living:
             if life.replica >= wanted:
                 stop(self, life, now, "deleted", replace_it=False)
         # A StatefulSet makes a pod again when the one of its name is gone.
-        waits = maker.spec.kind == "StatefulSet"
+        waits = creator.spec.kind == "StatefulSet"
         there = {p.replica for p in living if waits or p.deletion_requested_at is None}
         for replica in sorted(set(range(wanted)) - there):
-            attempt = self._attempts.get((id(maker), replica), -1) + 1
-            self._bear_at(maker, PodArrival(now, 0, replica, attempt))
+            attempt = self._attempts.get((id(creator), replica), -1) + 1
+            self._create_pod_at(creator, PodArrival(now, 0, replica, attempt))
 
-    def _stop_workload(self, maker: PodCreator, now: int) -> None:
-        for life in self.pods_of(maker):
+    def _stop_workload(self, creator: PodCreator, now: int) -> None:
+        for life in self.pods_of(creator):
             if life.finished_at is None:
                 stop(self, life, now, "deleted", replace_it=False)
 
-    def pods_of(self, maker: PodCreator) -> list[SimulatedPod]:
-        return [p for p in list(self.living.values()) if self.maker_of.get(p.uid) is maker]
+    def pods_of(self, creator: PodCreator) -> list[SimulatedPod]:
+        return [p for p in list(self.living.values()) if self.maker_of.get(p.uid) is creator]
 
     def pods_once_on(self, node: str) -> list[SimulatedPod]:
         """Pods whose object still names the node, ended or not."""

@@ -31,7 +31,7 @@ class QuotaDesk:
         quotas = self.specs.get(spec.namespace, ())
         requests = effective_requests(spec.all_containers()) if quotas else {}
         for quota in quotas:
-            hard = _hard_at(quota, at)
+            hard = _limits_at(quota, at)
             for resource, count in requests.items():
                 limit = hard.get(PREFIX + resource)
                 used = self._used.get((spec.namespace, resource), 0)
@@ -54,7 +54,7 @@ class QuotaDesk:
         return self._waiting.pop(namespace, [])
 
 
-def _hard_at(quota: QuotaSpec, at: int) -> Mapping[str, int]:
+def _limits_at(quota: QuotaSpec, at: int) -> Mapping[str, int]:
     hard = quota.hard
     for change in sorted(quota.changes, key=lambda c: c.at):
         if change.at <= at:
@@ -62,7 +62,7 @@ def _hard_at(quota: QuotaSpec, at: int) -> Mapping[str, int]:
     return hard
 
 
-def quota_lives(
+def quota_histories(
     seed: int, cluster_id: str, specs: Iterable[QuotaSpec], created_at: int, pods: Iterable[PodLife]
 ) -> tuple[QuotaLife, ...]:
     """The quota objects with every change of the used amounts."""
@@ -73,12 +73,12 @@ def quota_lives(
         if pod.namespace in watched:
             by_namespace.setdefault(pod.namespace, []).append(pod)
     return tuple(
-        _quota_life(seed, cluster_id, spec, created_at, by_namespace.get(spec.namespace, []))
+        _quota_history(seed, cluster_id, spec, created_at, by_namespace.get(spec.namespace, []))
         for spec in listed
     )
 
 
-def _quota_life(
+def _quota_history(
     seed: int, cluster_id: str, spec: QuotaSpec, created_at: int, pods: list[PodLife]
 ) -> QuotaLife:
     resources = sorted({r for hard in [spec.hard, *(c.hard for c in spec.changes)] for r in hard})

@@ -35,7 +35,7 @@ class DeviceRequest:
     claim: ClaimSpec | None = None
 
 
-def wants_of(spec: WorkloadSpec) -> tuple[DeviceRequest, ...]:
+def device_requests_of(spec: WorkloadSpec) -> tuple[DeviceRequest, ...]:
     """A pod's effective request and its claims."""
     requests = effective_requests(spec.all_containers())
     wants = [
@@ -109,7 +109,7 @@ class Room:
 
     def nodes_matching(self, spec: WorkloadSpec) -> Iterator[Node]:
         """The nodes where a DaemonSet runs: its labels, and something to give."""
-        wants = wants_of(spec)
+        wants = device_requests_of(spec)
         for number, node in enumerate(self.nodes):
             fits = all(want.offer in self._calendars[number].slots for want in wants)
             pinned = spec.node in ("", node.name)
@@ -125,13 +125,13 @@ class Room:
             and not state.exporters_paused
         )
         product = self.specs[self.nodes[number].name].product
-        ill = self._ill(number, at)
+        ill = self._unhealthy(number, at)
         for offer in self._calendars[number].slots:
             free = self._calendars[number].free(offer, at, ill) if takes else -1
             self._index.put(offer, product, number, free)
         self._index.put(ANYTHING, product, number, len(self._pods[number]) if takes else -1)
 
-    def _ill(self, number: int, at: int) -> frozenset[str]:
+    def _unhealthy(self, number: int, at: int) -> frozenset[str]:
         incidents = self.nodes[number].incidents
         return frozenset(i.card_id for i in incidents if i.covers(at))
 
@@ -141,7 +141,7 @@ class Room:
         self, life: SimulatedPod, at: int, ended: int | None, *, whole_life: bool = False
     ) -> str | None:
         """Find a node and take its devices until `ended`; None when there is no place."""
-        wants = self._wants(life)
+        wants = self._device_requests(life)
         until = FOR_EVER if ended is None else ended
         for number in self._choices(life.spec, wants):
             taken = self._take(life, wants, number, at, until, whole_life=whole_life)
@@ -179,7 +179,7 @@ class Room:
         only: Sequence[str] = (),
     ) -> list[GivenDevices] | None:
         calendar = self._calendars[number]
-        ill = frozenset() if life.exact else self._ill(number, at)
+        ill = frozenset() if life.exact else self._unhealthy(number, at)
         taken: list[GivenDevices] = []
         for want in wants:
             shared = self.claims.shared_bookings(life.spec, want.claim)
@@ -202,7 +202,7 @@ class Room:
     def _settle(self, life: SimulatedPod, number: int, at: int) -> None:
         """The pod is on the node now: claims are allocated, counts follow."""
         self._pods[number][life.uid] = life
-        self.claims.allocate(life, self.nodes[number], at, self._wants(life))
+        self.claims.allocate(life, self.nodes[number], at, self._device_requests(life))
         self._shift(number, life.taken, -1, at)
 
     def release(self, life: SimulatedPod, at: int) -> None:
@@ -224,7 +224,7 @@ class Room:
         if not calendar.plain:
             self._recount(number, at)
             return
-        ill = self._ill(number, at)
+        ill = self._unhealthy(number, at)
         for lot in lots:
             units = sum(
                 booking.replica_count
@@ -237,19 +237,19 @@ class Room:
         if self._index.free(ANYTHING, number) >= 0:
             self._index.put(ANYTHING, product, number, len(self._pods[number]))
 
-    def _wants(self, life: SimulatedPod) -> tuple[DeviceRequest, ...]:
+    def _device_requests(self, life: SimulatedPod) -> tuple[DeviceRequest, ...]:
         """The requests of a pod; they are equal within a workload."""
         key = id(life.spec)
         known = self._known_wants.get(key)
         if known is None or known[0] is not life.spec:
-            known = (life.spec, wants_of(life.spec))
+            known = (life.spec, device_requests_of(life.spec))
             self._known_wants[key] = known
         return known[1]
 
     def counts_agree(self, at: int) -> bool:
         """Whether the quick counts are those of counting anew; for tests."""
         for number, calendar in enumerate(self._calendars):
-            ill = self._ill(number, at)
+            ill = self._unhealthy(number, at)
             for offer in calendar.slots:
                 quick = self._index.free(offer, number)
                 if quick >= 0 and quick != calendar.free(offer, at, ill):
@@ -292,7 +292,13 @@ class Room:
             )
         only = [node.cards[index].card_id for index in cards]
         taken = self._take(
-            life, self._wants(life), number, life.scheduled_at, until, whole_life=True, only=only
+            life,
+            self._device_requests(life),
+            number,
+            life.scheduled_at,
+            until,
+            whole_life=True,
+            only=only,
         )
         if taken is None:
             raise does_not_fit(life, self._why_not(life, number, until))
@@ -309,13 +315,13 @@ class Room:
             return
         node = self.bind(life, at, life.finished_at, whole_life=True)
         if node is None:
-            raise does_not_fit(life, self._why_nowhere(life, at))
+            raise does_not_fit(life, self._reason_not_placed(life, at))
         life.node_name = node
         require_memory(life)
 
-    def _why_nowhere(self, life: SimulatedPod, at: int) -> str:
+    def _reason_not_placed(self, life: SimulatedPod, at: int) -> str:
         """The requests of a pod, and the free devices of each existing node."""
-        wants = self._wants(life)
+        wants = self._device_requests(life)
         wanted = " and ".join(f"{want.count} of {want.offer}" for want in wants)
         free = [
             f"{self.nodes[number].name} ("
@@ -333,7 +339,7 @@ class Room:
     def _why_not(self, life: SimulatedPod, number: int, until: int) -> str:
         assert life.scheduled_at is not None, "only bound pods are reserved"
         reasons = []
-        for want in self._wants(life):
+        for want in self._device_requests(life):
             calendar = self._calendars[number]
             free = calendar.free(want.offer, life.scheduled_at)
             begin = format_instant(instant(life.scheduled_at))

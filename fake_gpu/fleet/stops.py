@@ -37,7 +37,7 @@ def stop(
             play.replace_pod(life, now, terminating=True)
     if life.scheduled_at is None:
         play.quotas.count(life, -1)
-        play.goes(life, now)
+        play.delete_pod(life, now)
         return
     stopping = play.stopping_seconds(life, play.draw_for(life, "stopped"))
     _end_at(play, life, now + (stopping if after is None else after), now)
@@ -81,4 +81,4 @@ def lose(play: ClusterSimulation, life: SimulatedPod, now: int) -> None:
         life.cut_runs(now, 137, "Error")
         life.finished_at = now
         play.released(life, now)
-    play.goes(life, now)
+    play.delete_pod(life, now)

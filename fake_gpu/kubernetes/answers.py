@@ -117,7 +117,7 @@ def not_found(resource: Resource, name: str) -> ApiRefusal:
     )
 
 
-def nothing_there() -> ApiRefusal:
+def unknown_path() -> ApiRefusal:
     """A path that the server does not know."""
     message = "the server could not find the requested resource"
     return ApiRefusal(404, "NotFound", message, about={})

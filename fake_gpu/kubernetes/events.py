@@ -28,7 +28,7 @@ def event_changes(changes: Iterable[Change], version_at: Callable[[int], int]) -
             if (change.uid, reason) in seen:
                 continue
             seen.add((change.uid, reason))
-            events += _life_of_event(change, reason, message, version_at)
+            events += _event_changes(change, reason, message, version_at)
     return sorted(events, key=lambda event: event.resource_version)
 
 
@@ -49,7 +49,7 @@ def _reasons(pod: Document) -> Iterator[tuple[str, str]]:
         yield "Killing", "Stopping container"
 
 
-def _life_of_event(
+def _event_changes(
     change: Change, reason: str, message: str, version_at: Callable[[int], int]
 ) -> Iterator[Change]:
     name = f"{change.name}.{derived_uid('event', change.uid, reason)[:13].replace('-', '')}"

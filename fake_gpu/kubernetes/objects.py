@@ -232,7 +232,7 @@ def _steps(cluster: SimulatedCluster) -> Iterator[_Step]:
         yield from _pod_steps(pod)
 
 
-def _life(
+def _object_changes(
     kind: str, namespace: str, name: str, uid: str, times: Iterable[int], gone_at: int | None
 ) -> Iterator[tuple[int, Callable[[_Build], _Step]]]:
     """The change of each time at which an object changes; the last one deletes it."""
@@ -246,19 +246,21 @@ def _life(
 def _namespace_steps(life: NamespaceLife) -> Iterator[_Step]:
     edits = [at for at, _ in life.relabelled if life.gone_at is None or at < life.gone_at]
     times = sorted({life.created_at, *edits, *(t for t in (life.terminating_at,) if t is not None)})
-    for at, step in _life("Namespace", "", life.name, life.uid, times, life.gone_at):
+    for at, step in _object_changes("Namespace", "", life.name, life.uid, times, life.gone_at):
         yield step(partial(namespace_document, life, at))
 
 
 def _node_steps(cluster: SimulatedCluster, node: Node) -> Iterator[_Step]:
     states: dict[int, NodeState] = {state.from_at: state for state in node.states}
     ordered = sorted(states)
-    for at, step in _life("Node", "", node.name, node.uid, states, node.gone_at):
+    for at, step in _object_changes("Node", "", node.name, node.uid, states, node.gone_at):
         yield step(partial(node_document, cluster, node, states[_latest(ordered, at)]))
     if not node.dra:
         return
     uid = derived_uid("slice", node.uid)
-    for at, step in _life("ResourceSlice", "", slice_name(node), uid, states, node.gone_at):
+    for at, step in _object_changes(
+        "ResourceSlice", "", slice_name(node), uid, states, node.gone_at
+    ):
         state = states[_latest(ordered, at)]
         generation = ordered.index(state.from_at) + 1
         yield step(partial(slice_document, node, state, generation=generation))
@@ -272,20 +274,24 @@ def _quota_steps(life: QuotaLife) -> Iterator[_Step]:
     changed = [at for at, _ in (*life.hard, *life.used)]
     times = [life.created_at, *(t for t in changed if t > life.created_at)]
     namespace, name = life.namespace, life.name
-    for at, step in _life("ResourceQuota", namespace, name, life.uid, times, life.gone_at):
+    for at, step in _object_changes(
+        "ResourceQuota", namespace, name, life.uid, times, life.gone_at
+    ):
         yield step(partial(quota_document, life, at))
 
 
 def _budget_steps(life: BudgetLife) -> Iterator[_Step]:
     times = [at for at, _ in life.amounts]
     namespace, name = life.namespace, life.name
-    for at, step in _life("GpuBudget", namespace, name, life.uid, times, life.gone_at):
+    for at, step in _object_changes("GpuBudget", namespace, name, life.uid, times, life.gone_at):
         yield step(partial(budget_document, life, at))
 
 
 def _workload_steps(life: WorkloadLife) -> Iterator[_Step]:
     times = [life.created_at, *(change.at for change in life.changes)]
-    for at, step in _life(life.kind, life.namespace, life.name, life.uid, times, life.gone_at):
+    for at, step in _object_changes(
+        life.kind, life.namespace, life.name, life.uid, times, life.gone_at
+    ):
         yield step(partial(workload_document, life, at))
 
 
@@ -295,7 +301,9 @@ def _claim_steps(life: ClaimLife) -> Iterator[_Step]:
         changed += [from_at, until_at]
     times = [life.created_at, *(t for t in changed if t is not None and t > life.created_at)]
     namespace, name = life.namespace, life.name
-    for at, step in _life("ResourceClaim", namespace, name, life.uid, times, life.gone_at):
+    for at, step in _object_changes(
+        "ResourceClaim", namespace, name, life.uid, times, life.gone_at
+    ):
         yield step(partial(claim_document, life, at))
 
 

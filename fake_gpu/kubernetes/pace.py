@@ -49,14 +49,14 @@ def stops(
     wanted |= {
         change.at
         for change in history.changes
-        if _is_known_by_its_telling(change)
+        if _is_seen_only_in_watch(change)
         and (quota_use or (change.kind, change.verb) != ("ResourceQuota", "MODIFIED"))
     }
     for fault in faults:
         if fault.cluster_id in ("", history.cluster_id):
             # Just before a fault too: the events until then are sent in time.
             wanted |= {fault.from_at - 1, fault.from_at, fault.until_at}
-    wanted |= _while_owners_are_there(history, sorted(wanted))
+    wanted |= _seconds_before_owners_end(history, sorted(wanted))
     return sorted({at for at in wanted if started_at < at < ended_at} | {ended_at})
 
 
@@ -64,7 +64,7 @@ def _hour_end(second: int) -> int:
     return second - second % HOUR_SECONDS + HOUR_SECONDS
 
 
-def _is_known_by_its_telling(change: Change) -> bool:
+def _is_seen_only_in_watch(change: Change) -> bool:
     if change.kind != "Pod":
         return change.kind in WATCHED_KINDS
     if change.verb == "ADDED":
@@ -77,7 +77,7 @@ def _is_known_by_its_telling(change: Change) -> bool:
     return over and (still_runs or not containers)
 
 
-def _while_owners_are_there(history: ObjectHistory, planned: list[int]) -> set[int]:
+def _seconds_before_owners_end(history: ObjectHistory, planned: list[int]) -> set[int]:
     """A second for each owner that would be gone before the last event of its pods."""
     came_at: dict[str, int] = {}  # the owner's UID → when its last pod came
     for change in history.changes:

@@ -25,7 +25,7 @@ from fake_gpu.clock import VirtualClock
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.model import Fault, SimulatedCluster
 from fake_gpu.kubernetes import resources
-from fake_gpu.kubernetes.answers import ApiRefusal, nothing_there
+from fake_gpu.kubernetes.answers import ApiRefusal, unknown_path
 from fake_gpu.kubernetes.faults import ApiFaults
 from fake_gpu.kubernetes.forms import Document
 from fake_gpu.kubernetes.hub import StepHub
@@ -308,7 +308,7 @@ class KubernetesApi:
         if parts == ["api", "v1"] or (
             parts[0] == "apis" and parts[-1] in resources.group_names(self.resources)
         ):
-            return _refused(nothing_there())
+            return _refused(unknown_path())
         return PlainTextResponse("404 page not found\n", 404)
 
     def _admit(self, request: Request) -> None:

@@ -131,7 +131,7 @@ class AnswerFaults:
             lost = [s for s in found if _of_receiver(s.label_set, fault, count)]
             found = self._drop(fault, found, lost, at)
         for fault in self.faults.active("partial_response", at):
-            lost = [s for s in found if self._here(fault, s) and drawn(fault, s.key)]
+            lost = [s for s in found if self._is_of_cluster(fault, s) and drawn(fault, s.key)]
             if lost:
                 warnings.append(_unavailable(self._first(fault)))
             found = self._drop(fault, found, lost, at)
@@ -181,7 +181,7 @@ class AnswerFaults:
                 self._fire(fault, at, "a warning")
         return self._drop(fault, found, lost, at)
 
-    def _here(self, fault: Fault, series: WindowSeries) -> bool:
+    def _is_of_cluster(self, fault: Fault, series: WindowSeries) -> bool:
         """Whether a series is of the fault's cluster."""
         if not fault.cluster_id:
             return True
@@ -197,7 +197,11 @@ class AnswerFaults:
             edge_ms = fault.from_at * 1000
             kept = []
             for series in found:
-                cut = series.clipped(edge_ms, 1 << 62) if self._here(fault, series) else series
+                cut = (
+                    series.clipped(edge_ms, 1 << 62)
+                    if self._is_of_cluster(fault, series)
+                    else series
+                )
                 if len(cut.pieces) != len(series.pieces) or cut.pieces != series.pieces:
                     self._fire(fault, at, series.labels.get("__name__", ""))
                 if cut.pieces or cut.stale_ms:
@@ -216,9 +220,9 @@ class AnswerFaults:
             changed = []
             for series in found:
                 coarse = series
-                if self._here(fault, series) and is_answered:
+                if self._is_of_cluster(fault, series) and is_answered:
                     coarse = downsampled(series, low, high, resolution_ms, function)
-                elif self._here(fault, series):
+                elif self._is_of_cluster(fault, series):
                     coarse = without(series, low, high)
                 if coarse is not series:
                     self._fire(fault, fault.from_at, series.labels.get("__name__", ""))

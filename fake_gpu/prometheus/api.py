@@ -25,7 +25,7 @@ from fake_gpu.prometheus.language import (
     LabelledVector,
     Selector,
     Union,
-    asks_for_the_time,
+    is_time_call,
 )
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.parameters import FormParameters
@@ -124,7 +124,7 @@ class Api:
 
     def query(self, asked: FormParameters, _: str = "") -> ApiResponse:
         at_ms = asked.time("time", self.now_ms())
-        if asks_for_the_time(asked.first("query")):
+        if is_time_call(asked.first("query")):
             return ApiResponse(
                 answer.success(answer.scalar_data(answer.scalar(at_ms), self.extra)).encode()
             )
@@ -157,7 +157,7 @@ class Api:
     def query_range(self, asked: FormParameters, _: str = "") -> ApiResponse:
         thanos = self.options.flavour == "thanos"
         steps = asked.steps(self.options.default_step_ms if thanos else None)
-        if asks_for_the_time(asked.first("query")):
+        if is_time_call(asked.first("query")):
             values = ",".join(answer.scalar(at_ms) for at_ms in steps)
             series = [f'{{"metric":{{}},"values":[{values}]}}']
             return ApiResponse(answer.query("matrix", series, self.extra).encode())

@@ -1,7 +1,7 @@
 """Series of device exporters under faults, and whether they differ from those without.
 
 Put here: counting faults that only change numbers.
-Not here: their effects (`exporters.devices`, `node_stretches`).
+Not here: their effects (`exporters.devices`, `node_intervals`).
 """
 
 from __future__ import annotations

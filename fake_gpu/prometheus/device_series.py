@@ -1,7 +1,7 @@
 """dcgm-exporter and AMD's exporter over the life of one node.
 
-Put here: how stretches of devices become the lives of series, day by day.
-Not here: the stretches (`node_stretches`), labels and values (`fake_gpu.exporters`).
+Put here: how intervals of devices become the lives of series, day by day.
+Not here: the intervals (`node_intervals`), labels and values (`fake_gpu.exporters`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fake_gpu.exporters import amd, dcgm
 from fake_gpu.exporters.devices import Entity
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.fleet.model import DcgmNames, Node
-from fake_gpu.prometheus.node_stretches import LARGEST_CACHE, EntityInterval, NodeIntervals
+from fake_gpu.prometheus.node_intervals import LARGEST_CACHE, EntityInterval, NodeIntervals
 from fake_gpu.prometheus.segments import (
     DAY_MS,
     AnySegment,
@@ -35,24 +35,24 @@ Segments = dict[Key, tuple[AnySegment, ...]]
 
 @dataclass(slots=True)
 class ExposedIntervals:
-    """The stretches during which one set of labels is exposed, in order."""
+    """The intervals during which one set of labels is exposed, in order."""
 
     entity: Entity
     labels: Pairs
-    stretches: list[EntityInterval]
+    intervals: list[EntityInterval]
     _runs: list[_Run] | None = None
 
     @property
     def runs(self) -> list[_Run]:
-        """The stretches without a hole between them; the same for every metric."""
+        """The intervals without a hole between them; the same for every metric."""
         if self._runs is None:
             ends = [
                 number
-                for number, (one, other) in enumerate(pairwise(self.stretches), 1)
+                for number, (one, other) in enumerate(pairwise(self.intervals), 1)
                 if one.until_at != other.from_at
             ]
-            edges = [0, *ends, len(self.stretches)]
-            self._runs = [_Run(self.stretches[low:high]) for low, high in pairwise(edges)]
+            edges = [0, *ends, len(self.intervals)]
+            self._runs = [_Run(self.intervals[low:high]) for low, high in pairwise(edges)]
         return self._runs
 
     def levels(self, value: Callable[[EntityInterval], float]) -> tuple[AnySegment, ...]:
@@ -62,19 +62,19 @@ class ExposedIntervals:
 
 
 class _Run:
-    """Adjoining stretches of one exposed set of labels."""
+    """Adjoining intervals of one exposed set of labels."""
 
-    def __init__(self, stretches: Sequence[EntityInterval]) -> None:
+    def __init__(self, intervals: Sequence[EntityInterval]) -> None:
         import numpy as np
 
-        self.stretches = stretches
-        self.track = Track([stretch.from_at * 1000 for stretch in stretches])
-        states = np.array([stretch.state for stretch in stretches], dtype=np.int64)
+        self.intervals = intervals
+        self.track = Track([interval.from_at * 1000 for interval in intervals])
+        states = np.array([interval.state for interval in intervals], dtype=np.int64)
         _, first, self._which = np.unique(states, return_index=True, return_inverse=True)
-        self._examples = [stretches[position] for position in first.tolist()]
+        self._examples = [intervals[position] for position in first.tolist()]
 
     def swept(self, said: TrackValues) -> Sweep:
-        from_at, until_at = self.stretches[0].from_at, self.stretches[-1].until_at
+        from_at, until_at = self.intervals[0].from_at, self.intervals[-1].until_at
         return Sweep(from_at * 1000, until_at * 1000, self.track, said)
 
     def levels(
@@ -83,12 +83,12 @@ class _Run:
         import numpy as np
 
         numbers = []
-        for stretch in self._examples:
-            if stretch.state not in known:
-                known[stretch.state] = float(value(stretch))
-            numbers.append(known[stretch.state])
+        for interval in self._examples:
+            if interval.state not in known:
+                known[interval.state] = float(value(interval))
+            numbers.append(known[interval.state])
         if numbers.count(numbers[0]) == len(numbers):
-            from_at, until_at = self.stretches[0].from_at, self.stretches[-1].until_at
+            from_at, until_at = self.intervals[0].from_at, self.intervals[-1].until_at
             return ValueSegment(from_at * 1000, until_at * 1000, numbers[0])
         return self.swept(Levels(np.array(numbers, dtype=np.float64)[self._which]))
 
@@ -96,12 +96,12 @@ class _Run:
 class DeviceExporter(Protocol):
     """The series of one kind of exporter about a node."""
 
-    stretches: NodeIntervals
+    intervals: NodeIntervals
 
     def names(self) -> Sequence[str]: ...
 
-    def labels(self, stretch: EntityInterval) -> Iterable[Pairs]:
-        """The label sets under which an entity is exposed during a stretch."""
+    def labels(self, interval: EntityInterval) -> Iterable[Pairs]:
+        """The label sets under which an entity is exposed during an interval."""
         ...
 
     def segments(self, name: str, day: int, groups: Iterable[ExposedIntervals]) -> Segments:
@@ -176,43 +176,43 @@ class DeviceSeries:
             while len(self._groups) >= LARGEST_CACHE:
                 self._groups.popitem(last=False)
             known = self._groups[day] = _grouped(
-                self.exporter.stretches.day(day), self.exporter.labels
+                self.exporter.intervals.day(day), self.exporter.labels
             )
         return known
 
 
 def _grouped(
-    stretches: Iterable[EntityInterval], labels: Callable[[EntityInterval], Iterable[Pairs]]
+    intervals: Iterable[EntityInterval], labels: Callable[[EntityInterval], Iterable[Pairs]]
 ) -> list[ExposedIntervals]:
     found: dict[tuple[int, Pairs], ExposedIntervals] = {}
     # Steps of one set of holders share it, so its groups are looked up once.
     same: tuple[int, int] = (0, 0)
     groups: list[ExposedIntervals] = []
-    for stretch in stretches:
-        current = (id(stretch.entity), id(stretch.step.holders))
+    for interval in intervals:
+        current = (id(interval.entity), id(interval.step.holders))
         if current != same:
             same = current
             groups = []
-            for exposed in labels(stretch):
-                key = (id(stretch.entity), exposed)
+            for exposed in labels(interval):
+                key = (id(interval.entity), exposed)
                 if key not in found:
-                    found[key] = ExposedIntervals(stretch.entity, exposed, [])
+                    found[key] = ExposedIntervals(interval.entity, exposed, [])
                 groups.append(found[key])
         for group in groups:
-            group.stretches.append(stretch)
+            group.intervals.append(interval)
     return list(found.values())
 
 
 def _energy(
-    group: ExposedIntervals, stretches: NodeIntervals, divisor: int
+    group: ExposedIntervals, intervals: NodeIntervals, divisor: int
 ) -> tuple[AnySegment, ...]:
     """The card's energy, in microjoules by `divisor`."""
     import numpy as np
 
     found = []
     for run in group.runs:
-        bases = np.array([stretches.microjoules(each) for each in run.stretches], dtype=np.int64)
-        watts = np.array([each.milliwatts for each in run.stretches], dtype=np.int64)
+        bases = np.array([intervals.microjoules(each) for each in run.intervals], dtype=np.int64)
+        watts = np.array([each.milliwatts for each in run.intervals], dtype=np.int64)
         # A milliwatt for a millisecond is a microjoule.
         found.append(run.swept(Slopes(run.track.starts, bases, watts, divisor)))
     return tuple(found)
@@ -221,10 +221,10 @@ def _energy(
 class Dcgm:
     """The dcgm-exporter of a node, or two: each set of names in its own windows of time."""
 
-    def __init__(self, stretches: NodeIntervals, style: dcgm.Style) -> None:
-        self.stretches = stretches
+    def __init__(self, intervals: NodeIntervals, style: dcgm.Style) -> None:
+        self.intervals = intervals
         self.style = style
-        node = stretches.use.node
+        node = intervals.use.node
         every: tuple[DcgmNames, ...] = ("old", "new")
         seconds = {names: node.dcgm_windows(names) for names in every}
         self.windows = {names: _milliseconds(found) for names, found in seconds.items() if found}
@@ -239,9 +239,9 @@ class Dcgm:
     def names(self) -> Sequence[str]:
         return tuple(self.fields)
 
-    def labels(self, stretch: EntityInterval) -> Iterator[Pairs]:
-        own = dcgm.identity(self.stretches.use.node, stretch.entity, self.style)
-        for pod in dcgm.attributions(stretch.entity, stretch.step, self.style):
+    def labels(self, interval: EntityInterval) -> Iterator[Pairs]:
+        own = dcgm.identity(self.intervals.use.node, interval.entity, self.style)
+        for pod in dcgm.attributions(interval.entity, interval.step, self.style):
             yield (*own, *pod)
 
     def segments(self, name: str, day: int, groups: Iterable[ExposedIntervals]) -> Segments:
@@ -260,18 +260,18 @@ class Dcgm:
 
     def _values(self, field: dcgm.Field, group: ExposedIntervals) -> tuple[AnySegment, ...]:
         if divisor := dcgm.MICROJOULES.get(field.head.name):
-            return _energy(group, self.stretches, divisor)
+            return _energy(group, self.intervals, divisor)
 
-        def value(stretch: EntityInterval) -> float:
+        def value(interval: EntityInterval) -> float:
             reading = dcgm.DcgmReading(
-                stretch.entity, stretch.step, stretch.milliwatts, stretch.incident
+                interval.entity, interval.step, interval.milliwatts, interval.incident
             )
             return field.value(reading)
 
         return group.levels(value)
 
     def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
-        for entity, step, from_ms, until_ms in self.stretches.held(start_ms, end_ms):
+        for entity, step, from_ms, until_ms in self.intervals.held(start_ms, end_ms):
             sets = sum(1 for _ in dcgm.attributions(entity, step, self.style))
             for names, windows in self.windows.items():
                 fields = self._counts[names][entity.gpu_instance_id is not None]
@@ -290,19 +290,19 @@ def _milliseconds(
 class Amd:
     """AMD's device-metrics-exporter."""
 
-    def __init__(self, stretches: NodeIntervals) -> None:
-        self.stretches = stretches
+    def __init__(self, intervals: NodeIntervals) -> None:
+        self.intervals = intervals
         self.metrics = {metric.head.name: metric for metric in amd.METRICS}
 
     @property
     def node(self) -> Node:
-        return self.stretches.use.node
+        return self.intervals.use.node
 
     def names(self) -> Sequence[str]:
         return (*self.metrics, amd.NODES)
 
-    def labels(self, stretch: EntityInterval) -> Iterator[Pairs]:
-        yield (*amd.identity(self.node, stretch.entity), *amd.attribution(stretch.step))
+    def labels(self, interval: EntityInterval) -> Iterator[Pairs]:
+        yield (*amd.identity(self.node, interval.entity), *amd.attribution(interval.step))
 
     def segments(self, name: str, day: int, groups: Iterable[ExposedIntervals]) -> Segments:
         if name == amd.NODES:
@@ -317,15 +317,15 @@ class Amd:
 
     def _values(self, metric: amd.AmdMetric, group: ExposedIntervals) -> tuple[AnySegment, ...]:
         if metric.head.name == amd.ENERGY and not group.entity.partition_id:
-            return _energy(group, self.stretches, divisor=1)
+            return _energy(group, self.intervals, divisor=1)
 
-        def value(stretch: EntityInterval) -> float:
+        def value(interval: EntityInterval) -> float:
             reading = amd.AmdReading(
-                stretch.entity,
-                stretch.step,
-                stretch.milliwatts,
-                stretch.card_pct,
-                stretch.incident,
+                interval.entity,
+                interval.step,
+                interval.milliwatts,
+                interval.card_pct,
+                interval.incident,
             )
             return metric.value(reading)
 
@@ -334,5 +334,5 @@ class Amd:
     def line_counts(self, start_ms: int, end_ms: int) -> LineCounts:
         first_day, last_day = start_ms // DAY_MS, end_ms // DAY_MS
         yield first_day * DAY_MS, (last_day + 1) * DAY_MS, 1  # the number of cards
-        for _, _, from_ms, until_ms in self.stretches.held(start_ms, end_ms):
+        for _, _, from_ms, until_ms in self.intervals.held(start_ms, end_ms):
             yield from_ms, until_ms, len(self.metrics)

@@ -23,7 +23,7 @@ from fake_gpu.exporters.numbers import exposition_text
 from fake_gpu.fleet.model import PodLife, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
-from fake_gpu.prometheus.node_stretches import NodeIntervals
+from fake_gpu.prometheus.node_intervals import NodeIntervals
 from fake_gpu.prometheus.segments import ExposedSeries, ValueSegment
 from fake_gpu.prometheus.targets import (
     AMD,

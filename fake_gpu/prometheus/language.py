@@ -100,7 +100,7 @@ Expression = Part | Union
 _TIME = re.compile(r"\s*time\s*\(\s*\)\s*")
 
 
-def asks_for_the_time(query: str) -> bool:
+def is_time_call(query: str) -> bool:
     """`time()`, by which a client learns how far its own clock is off."""
     return _TIME.fullmatch(query) is not None
 

@@ -21,7 +21,7 @@ from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.forgeries import ForgedSeries, SecondExporter
 from fake_gpu.prometheus.life_faults import KINDS, FaultedSeries
 from fake_gpu.prometheus.line_counts import ObjectLines, PodLines
-from fake_gpu.prometheus.node_stretches import NodeIntervals
+from fake_gpu.prometheus.node_intervals import NodeIntervals
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
 from fake_gpu.prometheus.segments import LifeSource, LineCounts
@@ -52,7 +52,7 @@ def sources_of(
     for target in targets:
         if target.job == KUBE_STATE_METRICS:
             sources, counter = _state_metrics(cluster, history, target, index, faults)
-            sources += _again(sources, target, faults)
+            sources += _second_exporter(sources, target, faults)
         elif target.job == SCHEDULER:
             sources = [PodSeries(target, index, pod_lives.SCHEDULER)]
             counter = PodLines(index, scheduler.FAMILIES).between
@@ -75,7 +75,9 @@ def sources_of(
     return everything
 
 
-def _again(sources: Sequence[LifeSource], target: Target, faults: SampleFaults) -> list[LifeSource]:
+def _second_exporter(
+    sources: Sequence[LifeSource], target: Target, faults: SampleFaults
+) -> list[LifeSource]:
     """A second kube-state-metrics, where a fault brings one."""
     return [
         SecondExporter(source, target, fault, faults)
@@ -107,11 +109,11 @@ def _state_metrics(
     def lines(start_ms: int, end_ms: int) -> LineCounts:
         return chain(pods.between(start_ms, end_ms), objects.between(start_ms, end_ms))
 
-    series = ObjectSeries(history, target, others, _spoken_of(cluster, others))
+    series = ObjectSeries(history, target, others, _objects_with_series(cluster, others))
     return [PodSeries(target, index, solved), series], lines
 
 
-def _spoken_of(
+def _objects_with_series(
     cluster: SimulatedCluster, families: Sequence[ObjectMetric]
 ) -> dict[str, frozenset[str]]:
     """Most pods have no init containers and no claims, and no document is made to learn that."""
@@ -138,10 +140,10 @@ def _devices(
     def series(own: Sequence[Fault]) -> DeviceSeries:
         loads = [_stowaway(fault) for fault in own if fault.kind == "stowaway"]
         resets = [fault.from_at for fault in own if fault.kind == "counter_reset"]
-        stretches = NodeIntervals(NodeUse(node, pods, loads), resets)
+        intervals = NodeIntervals(NodeUse(node, pods, loads), resets)
         if target.job == AMD:
-            return DeviceSeries(target, Amd(stretches))
-        return DeviceSeries(target, Dcgm(stretches, dcgm.Style.of(cluster.monitoring)))
+            return DeviceSeries(target, Amd(intervals))
+        return DeviceSeries(target, Dcgm(intervals, dcgm.Style.of(cluster.monitoring)))
 
     own = [f for f in faults.of("counter_reset", "stowaway") if text(f, "node") in ("", node.name)]
     source = series(own)

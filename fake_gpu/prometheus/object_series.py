@@ -43,15 +43,15 @@ class ObjectSeries:
         history: ObjectHistory,
         target: Target,
         families: Sequence[ObjectMetric],
-        spoken_of: Mapping[str, frozenset[str]] | None = None,
+        objects_with_series: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
-        """`spoken_of` has the UIDs of the objects of which a family says anything, if few."""
+        """`objects_with_series`: the UIDs of the objects with series of a family, if few."""
         self.target = target
         self.families: Mapping[str, ObjectMetric] = {
             family.head.name: family for family in families
         }
         self._history = history
-        self._spoken_of = spoken_of or {}
+        self._objects_with_series = objects_with_series or {}
         self._days: dict[str, _Days] = {}
         self._nodes: OrderedDict[int, Document] = OrderedDict()
         self._lives: OrderedDict[tuple[str, int, int], _Made] = OrderedDict()
@@ -74,7 +74,7 @@ class ObjectSeries:
         """The same, for a table; they are not remembered."""
         family = self.families[name]
         found = Shapes(self.target, name, matchers)
-        for version in self._spoken_versions(family, *_days(start_ms, end_ms)):
+        for version in self._versions_with_series(family, *_days(start_ms, end_ms)):
             said: dict[tuple[str, ...], int] = {}
             for line in family.lines(self._document(version)):
                 names, values = zip(*line.labels, strict=True)
@@ -84,7 +84,7 @@ class ObjectSeries:
     def _made(self, family: ObjectMetric, first_day: int, last_day: int) -> list[ExposedSeries]:
         found: dict[LabelPairs, list[AnySegment]] = {}
         exposed: dict[LabelPairs, Pairs] = {}
-        for version in self._spoken_versions(family, first_day, last_day):
+        for version in self._versions_with_series(family, first_day, last_day):
             until = NO_END if version.until_at is None else version.until_at * 1000
             seen: set[LabelPairs] = set()
             for line in family.lines(self._document(version)):
@@ -112,10 +112,10 @@ class ObjectSeries:
             known = self._nodes[number] = version.object
         return known
 
-    def _spoken_versions(
+    def _versions_with_series(
         self, family: ObjectMetric, first_day: int, last_day: int
     ) -> list[Version]:
-        only = self._spoken_of.get(family.head.name)
+        only = self._objects_with_series.get(family.head.name)
         if only is not None and not only:
             return []
         versions = self._versions(family.kind, first_day, last_day)

@@ -33,15 +33,15 @@ def over_time(
     function: Function, series: WindowSeries, ranges: Sequence[Range], direct_mean: bool
 ) -> Numbers:
     """The function over every range of one series."""
-    stretch = _Stretch(series)
+    interval = _Interval(series)
     numbers: list[float | None] = []
     for oldest, newest in ranges:
-        pieces = stretch.between(oldest, newest)
+        pieces = interval.between(oldest, newest)
         numbers.append(_aggregate(function, pieces, direct_mean) if pieces else None)
     return numbers
 
 
-class _Stretch:
+class _Interval:
     """The pieces of a series, of which ranges are taken one after another."""
 
     def __init__(self, series: WindowSeries) -> None:

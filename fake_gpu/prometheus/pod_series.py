@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fake_gpu.exporters.exposition import Pairs
-from fake_gpu.exporters.pod_lives import Stretches, stretches
+from fake_gpu.exporters.pod_lives import PodIntervals, intervals_of
 from fake_gpu.fleet.model import PodLife
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.segments import NO_END, AnySegment, ExposedSeries, ValueSegment, joined
@@ -56,7 +56,7 @@ class PodSeries:
         self,
         target: Target,
         index: PodIndex,
-        families: Mapping[str, Callable[[PodLife], Stretches]],
+        families: Mapping[str, Callable[[PodLife], PodIntervals]],
     ) -> None:
         self.target = target
         self.index = index
@@ -84,8 +84,8 @@ class PodSeries:
         found = Shapes(self.target, name, matchers)
         for number in self.index.between(start_ms, end_ms):
             said: dict[tuple[str, ...], int] = {}
-            for stretch in self.families[name](self.index.pods[number]):
-                found.add(*stretch, said)
+            for interval in self.families[name](self.index.pods[number]):
+                found.add(*interval, said)
         return found
 
     def _of(self, name: str, pod: PodLife) -> list[ExposedSeries]:
@@ -98,10 +98,10 @@ class PodSeries:
     def _segments(self, name: str, pod: PodLife) -> dict[Pairs, list[AnySegment]]:
         # Within a family of a pod, equal labels are equally written.
         found: dict[Pairs, list[AnySegment]] = {}
-        for stretch in stretches(self.families, name, pod):
-            until = NO_END if stretch.until_at is None else stretch.until_at * 1000
-            parts = found.setdefault(stretch.labels, [])
+        for interval in intervals_of(self.families, name, pod):
+            until = NO_END if interval.until_at is None else interval.until_at * 1000
+            parts = found.setdefault(interval.labels, [])
             # Of two equal series in one scrape, Prometheus keeps the first.
-            if not parts or parts[-1].until_ms <= stretch.from_at * 1000:
-                parts.append(ValueSegment(stretch.from_at * 1000, until, stretch.value))
+            if not parts or parts[-1].until_ms <= interval.from_at * 1000:
+                parts.append(ValueSegment(interval.from_at * 1000, until, interval.value))
         return found

@@ -60,10 +60,10 @@ class FaultedSampling:
         # Only queried samples are made, and faults are counted when a query touches them.
         faulted = bool(self._of((*_LOST_BY_SCRAPES, *_LOST_ON_THE_WAY, *_BY_METRIC, *WRITTEN)))
         if faulted or self._of(("interval_changed",)):
-            return Grid(self.block, HOUR_MS, self._told)
+            return Grid(self.block, HOUR_MS, self._count_returned)
         return Grid(self.block, DAY_MS)
 
-    def _told(self, from_ms: int, until_ms: int) -> None:
+    def _count_returned(self, from_ms: int, until_ms: int) -> None:
         """Count the faults of the samples that a query returned in a closed range."""
         for touch in list(self._touches):
             if any(from_ms <= at <= until_ms for at in touch.times):

@@ -146,12 +146,12 @@ def joined(segments: Iterable[AnySegment]) -> tuple[AnySegment, ...]:
 
 
 def within(
-    segments: Iterable[AnySegment], stretches: Sequence[tuple[int, int | None]]
+    segments: Iterable[AnySegment], intervals: Sequence[tuple[int, int | None]]
 ) -> tuple[AnySegment, ...]:
-    """The parts of segments that lie in any of the stretches (in order, disjoint)."""
+    """The parts of segments that lie in any of the intervals (in order, disjoint)."""
     result: list[AnySegment] = []
     for segment in segments:
-        for from_ms, end in stretches:
+        for from_ms, end in intervals:
             until_ms = NO_END if end is None else end
             if from_ms <= segment.from_ms and segment.until_ms <= until_ms:
                 result.append(segment)

@@ -46,7 +46,7 @@ class Shapes:
         number: float,
         said: dict[Texts, int],
     ) -> None:
-        """One stretch of a series; `said` has those of its object, and until when each was."""
+        """One interval of a series; `said` has those of its object, and until when each was."""
         until = _NEVER if until_at is None else until_at
         if until <= from_at:
             return

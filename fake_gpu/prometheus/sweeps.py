@@ -30,7 +30,7 @@ MANY_SEGMENTS = 48
 
 
 class Track:
-    """Adjoining stretches: where each begins, in milliseconds."""
+    """Adjoining intervals: where each begins, in milliseconds."""
 
     __slots__ = ("_found", "starts")
 
@@ -41,7 +41,7 @@ class Track:
         self._found: dict[TimeBlock, Integers] = {}
 
     def positions(self, block: TimeBlock) -> Integers:
-        """The stretch of every scrape of a block; those outside have the nearest one."""
+        """The interval of every scrape of a block; those outside have the nearest one."""
         known = self._found.get(block)
         if known is None:
             if len(self._found) >= LARGEST_BLOCK_CACHE:
@@ -59,7 +59,7 @@ class TrackValues(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Levels:
-    """One number per stretch."""
+    """One number per interval."""
 
     values: Floats
 
@@ -69,7 +69,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
-    """A counter: in each stretch it grows from `bases` by `per_ms`, and shows whole units."""
+    """A counter: in each interval it grows from `bases` by `per_ms`, and shows whole units."""
 
     starts: Integers
     bases: Integers

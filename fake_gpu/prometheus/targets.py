@@ -169,11 +169,11 @@ def _target(
 
 
 def _milliseconds(
-    stretches: Sequence[tuple[int, int | None]],
+    intervals: Sequence[tuple[int, int | None]],
 ) -> tuple[tuple[int, int | None], ...]:
-    """The same in milliseconds, with adjoining stretches joined."""
+    """The same in milliseconds, with adjoining intervals joined."""
     joined: list[tuple[int, int | None]] = []
-    for from_at, until_at in stretches:
+    for from_at, until_at in intervals:
         end = None if until_at is None else until_at * 1000
         if joined and joined[-1][1] == from_at * 1000:
             joined[-1] = (joined[-1][0], end)

@@ -32,7 +32,7 @@ from fake_gpu.scenario.seeds import RandomStream
 NOTATION = "write 80, 10-30, idle, busy, burst, or phases of time and utilisation"
 
 # A ranged value is drawn for each minute of an hour, and the hour repeats: so that the energy of
-# any stretch has a closed form.
+# any interval has a closed form.
 MINUTES_OF_A_RANGE = 60
 
 _WORDS = {

@@ -38,9 +38,9 @@ class _Node:
     def __init__(self, history: History, rows: Rows, cluster_id: str, name: str) -> None:
         self.history = history
         self.cluster_id, self.name = cluster_id, name
-        self.states = _mine(rows["node_states"], cluster_id, name)
-        self.devices = _mine(rows["devices"], cluster_id, name)
-        self.cards = _mine(rows["cards"], cluster_id, name)
+        self.states = _pods_of_node(rows["node_states"], cluster_id, name)
+        self.devices = _pods_of_node(rows["devices"], cluster_id, name)
+        self.cards = _pods_of_node(rows["cards"], cluster_id, name)
         self.cuts: tuple[ProfilePlacement, ...] = ()
         if self.cards:
             self.cuts = cuts_of(list(rows["mig_profiles"]), self.cards[0]["mig_family"])
@@ -114,7 +114,7 @@ class _Node:
         )
 
 
-def _mine(
+def _pods_of_node(
     table: Sequence[Mapping[str, Any]], cluster_id: str, name: str
 ) -> list[Mapping[str, Any]]:
     return [r for r in table if r["cluster_id"] == cluster_id and r["node_name"] == name]

@@ -24,13 +24,13 @@ def tenant_periods(history: History) -> list[dict[str, Any]]:
         if hold.claim_uid:
             sharers[hold.claim_uid].append(hold)
     for hold in history.holds:
-        for state, at, until in _stretches(history, hold):
+        for state, at, until in _intervals(history, hold):
             for begin, end, k in _shared(hold, sharers.get(hold.claim_uid, []), at, until):
                 _add(sums, hold, state, begin, end, k)
     return [_row(key, sums[key]) for key in sorted(sums)]
 
 
-def _stretches(history: History, hold: TrueHold) -> list[tuple[str, int, int]]:
+def _intervals(history: History, hold: TrueHold) -> list[tuple[str, int, int]]:
     """Held, then running, each clipped to the window and cut at months."""
     runs = min(hold.running_from, hold.until_at)
     found = []
@@ -49,7 +49,7 @@ def _stretches(history: History, hold: TrueHold) -> list[tuple[str, int, int]]:
 def _shared(
     hold: TrueHold, sharers: list[TrueHold], at: int, until: int
 ) -> list[tuple[int, int, int]]:
-    """(from, until, how many pods hold the claim's device) over a stretch."""
+    """(from, until, how many pods hold the claim's device) over an interval."""
     if not hold.claim_uid:
         return [(at, until, 1)]
     same = [other for other in sharers if other.device is hold.device]

@@ -174,16 +174,16 @@ class Landing:
         digest, repaired = body.landed.sha256, False
         key = body_key(digest)
         for _ in range(KEEP_TRIES_LIMIT):
-            if self.store.create(key, body.stored) or (rotten := self._rotten(body)) is None:
+            if self.store.create(key, body.stored) or (rotten := self._damaged_body(body)) is None:
                 self._bodies.add(digest)
                 return repaired
             # The changed bytes are kept before they are replaced: an interrupted repair is
             # repeated.
-            self.store.create(rotten_key(digest, rotten), rotten)
+            self.store.create(damaged_key(digest, rotten), rotten)
             repaired = self.store.replace(key, body.stored, expected=rotten) or repaired
         raise BodyChanged(self.store.location, key, f"changed {KEEP_TRIES_LIMIT} times in a row")
 
-    def _rotten(self, body: PackedBody) -> bytes | None:
+    def _damaged_body(self, body: PackedBody) -> bytes | None:
         """The bytes under the name of a body if they are not the body; else None."""
         key = body_key(body.landed.sha256)
         found = self.store.read(key)
@@ -335,7 +335,7 @@ def body_key(digest: str) -> str:
     return validate_key(f"objects/{digest[:2]}/{digest}.zst")
 
 
-def rotten_key(digest: str, found: bytes) -> str:
+def damaged_key(digest: str, found: bytes) -> str:
     return validate_key(f"rotten/{digest}.{sha256_bytes(found)}")
 
 

@@ -132,7 +132,7 @@ class Collector:
         thread.start()
         return thread
 
-    def caught_up_with(self, resource_version: int) -> bool:
+    def has_recorded(self, resource_version: int) -> bool:
         """Whether everything until this resource version is in the journal.
 
         A watch that has just failed, at the present instant, is as far as it can get. Under a
@@ -144,7 +144,7 @@ class Collector:
             return all(
                 self._settled_failures.get(resource) == now
                 or resource in self._not_served
-                or self._heard_enough(resource, resource_version, now)
+                or self._is_watch_current(resource, resource_version, now)
                 for resource in self.settings.resources
             )
 
@@ -154,17 +154,17 @@ class Collector:
         if self._lockstep:
             self._lockstep.told_at = instant
 
-    def _heard_enough(self, resource: str, resource_version: int, now: datetime) -> bool:
+    def _is_watch_current(self, resource: str, resource_version: int, now: datetime) -> bool:
         version, heard_at = self._versions.get(resource, (0, None))
         if self.settings.lockstep:
             return heard_at == now
         return version >= resource_version
 
-    def wait_until_caught_up(self, resource_version: int, timeout_seconds: float) -> bool:
-        """Wait for `caught_up_with`; False when it takes longer than `timeout_seconds`."""
+    def wait_until_recorded(self, resource_version: int, timeout_seconds: float) -> bool:
+        """Wait for `has_recorded`; False when it takes longer than `timeout_seconds`."""
         with self._settled:
             return self._settled.wait_for(
-                lambda: self.caught_up_with(resource_version), timeout_seconds
+                lambda: self.has_recorded(resource_version), timeout_seconds
             )
 
     # --- the loop -----------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Collector:
         for resource, reason in sorted(self.state.relist.items()):
             self._relist(resource, reason)
         for resource in sorted(self.state.second_look):
-            self._second_look(resource)
+            self._list_twice(resource)
 
     def _heard(self, item: Event | Bookmark) -> None:
         self.health.heard_at[item.resource] = item.at
@@ -265,7 +265,7 @@ class Collector:
         """Write the last line of hours that are over; an hour without any observation gets none."""
         if not hours:
             return
-        self._writer.add(self.state.stretches())
+        self._writer.add(self.state.intervals())
         for hour in hours:
             line = self.calendar.close(hour, now)
             if self._writer.has_written(hour):
@@ -297,12 +297,12 @@ class Collector:
             allowed = may_watch(self.client, resource) if resource in CANARIES else None
             if allowed is not None:
                 self._apply(Access(resource, self.clock.now(), allowed))
-            listed = self._ask_list(resource, "hourly", "")
+            listed = self._request_list(resource, "hourly", "")
             self._apply(listed)
             whole = listed.complete and allowed is not False
             self.calendar.note_list(listed.at, resource, whole)
         for resource in sorted(self.state.second_look):
-            self._second_look(resource)
+            self._list_twice(resource)
 
     def _list(self, resource: str, why: str, reason: str) -> None:
         """A list from which a watch goes on; its watcher waits for it."""
@@ -311,12 +311,12 @@ class Collector:
         if between or self._failed_at.get(resource) == now:
             self._list_again(resource, why, reason)  # at one instant, one try says everything
             return
-        listed = self._ask_list(resource, why, reason)
+        listed = self._request_list(resource, why, reason)
         if not (resource in self._not_served and listed.reason.startswith(NOT_SERVED)):
             self._apply(listed)  # that a resource is not served is written once
         if listed.complete:
             if resource in self.state.second_look:
-                self._second_look(resource)
+                self._list_twice(resource)
             with self._settled:
                 self._failed_at.pop(resource, None)
                 self._not_served.discard(resource)
@@ -335,16 +335,16 @@ class Collector:
 
     def _relist(self, resource: str, reason: str) -> None:
         """The numbers of a stream are worth nothing any more: begin again from a list."""
-        listed = self._ask_list(resource, "expired", reason)
+        listed = self._request_list(resource, "expired", reason)
         self._apply(listed)
         if listed.complete:
             self._watchers[resource].restart_from(listed.version)
 
-    def _second_look(self, resource: str) -> None:
+    def _list_twice(self, resource: str) -> None:
         self.state.second_look.discard(resource)
-        self._apply(self._ask_list(resource, "second_look", "too much was missing"))
+        self._apply(self._request_list(resource, "second_look", "too much was missing"))
 
-    def _ask_list(self, resource: str, why: str, reason: str) -> Listed:
+    def _request_list(self, resource: str, why: str, reason: str) -> Listed:
         return take_list(self.client, self.clock, resource, why, reason, self._take_page)
 
     def _take_page(self, page: ListedPage) -> None:
@@ -373,7 +373,7 @@ class Collector:
         due = now - self._flushed_at >= timedelta(seconds=max(wait, self.settings.flush_seconds))
         if not (force or full or due):
             return
-        self._writer.add(self.state.stretches())
+        self._writer.add(self.state.intervals())
         while True:
             try:
                 self._writer.flush(now.replace(microsecond=0))

@@ -96,7 +96,7 @@ def _documents(place: CollectorPlace) -> list[tuple[str, Document]]:
         (
             "Nothing may talk to it but probes; it may talk to the API server, to DNS"
             + (" and to its bucket." if place.journal else "."),
-            _walls(place),
+            _network_policies(place),
         ),
         (
             "One at a time. Two would disturb nothing, and write everything twice.\n"
@@ -178,7 +178,7 @@ def _volume(place: CollectorPlace) -> Document:
     return claim | {"spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
 
 
-def _walls(place: CollectorPlace) -> Document:
+def _network_policies(place: CollectorPlace) -> Document:
     probes = [{"port": HEALTH_PORT, "protocol": "TCP"}]
     ports = {443, place.api_port, *_endpoint_ports(place)}
     api = [{"port": port, "protocol": "TCP"} for port in sorted(ports)]

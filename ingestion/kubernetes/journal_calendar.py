@@ -44,7 +44,7 @@ class Calendar:
     def list_due(self, at: datetime, streams: Iterable[KnownObjects]) -> bool:
         """Whether the hour's complete lists are to be made now."""
         hour = hour_of(at)
-        return self.listed_hour != hour and self._all_heard(streams, hour, at)
+        return self.listed_hour != hour and self._are_watches_current(streams, hour, at)
 
     def note_list(self, at: datetime, resource: str, complete: bool) -> None:
         """A list of a resource came to its end; the hour has it if one of its lists was whole."""
@@ -55,7 +55,7 @@ class Calendar:
         """The hours that have ended and can be closed, oldest first."""
         watched = list(streams)
         ended = [hour for hour in self.open_hours if hour + HOUR <= at]
-        return [hour for hour in ended if self._all_heard(watched, hour + HOUR, at)]
+        return [hour for hour in ended if self._are_watches_current(watched, hour + HOUR, at)]
 
     def close(self, hour: datetime, at: datetime) -> Line:
         """The last line of an hour. Its own time is the hour's last second: it belongs there."""
@@ -69,7 +69,9 @@ class Calendar:
             "lists": dict(sorted(lists.items())),
         }
 
-    def _all_heard(self, streams: Iterable[KnownObjects], edge: datetime, at: datetime) -> bool:
+    def _are_watches_current(
+        self, streams: Iterable[KnownObjects], edge: datetime, at: datetime
+    ) -> bool:
         """Whether every watch was heard at or after `edge`, or was waited for long enough."""
         if all(s.live and s.heard_until is not None and s.heard_until >= edge for s in streams):
             return True

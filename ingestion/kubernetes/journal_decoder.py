@@ -25,7 +25,7 @@ from ingestion.kubernetes.journal import parse_lines
 from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.lifecycle_rows import Known, Row, rows_of
 from ingestion.kubernetes.lifecycle_tables import TABLES, filled
-from ingestion.kubernetes.pull import list_complete, watched_stretches
+from ingestion.kubernetes.pull import list_complete, watched_intervals
 from warehouse.derived_files import DerivedFilesNote, DerivedFolder
 from warehouse.manifest import Attempt, Outcome, QueryResponse
 
@@ -54,7 +54,7 @@ def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {table: [] for table in TABLES}
     known: Known = {}
     for hour, lines in _hours(attempt, landing):
-        for line, content in _said_once(lines):
+        for line, content in _without_repeats(lines):
             for table, row in rows_of(line, content, known):
                 rows[table].append(row)
         rows["coverage"] += _coverage(hour, lines)
@@ -80,7 +80,7 @@ def _order(line: Line) -> tuple[int, str]:
     return line["position"], line["at"]
 
 
-def _said_once(lines: Iterable[Line]) -> Iterator[tuple[Line, bytes]]:
+def _without_repeats(lines: Iterable[Line]) -> Iterator[tuple[Line, bytes]]:
     """Without observations of the same version of the same object; with each object's text."""
     said: set[tuple[str, str, bytes, bool, str | bool]] = set()
     for line in lines:
@@ -102,10 +102,10 @@ def _said_once(lines: Iterable[Line]) -> Iterator[tuple[Line, bytes]]:
 
 def _coverage(hour: datetime, lines: list[Line]) -> Iterator[Row]:
     complete = list_complete(lines)
-    for stretch in union(watched_stretches(hour, lines)):
+    for interval in union(watched_intervals(hour, lines)):
         yield {
             "hour_started_at": hour,
-            "watched_from": stretch.started_at,
-            "watched_until": stretch.ended_at,
+            "watched_from": interval.started_at,
+            "watched_until": interval.ended_at,
             "list_complete": complete,
         }

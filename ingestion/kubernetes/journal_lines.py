@@ -12,7 +12,7 @@ segment, `position` (its place in the whole journal):
 |        | `alive_at`: until when this shows that a pod is alive, where the line was written later |
 | still_there | ended pods that the hourly list still shows, in short |
 | listed | a list came to its end: complete or not, how many, how many were absent |
-| watched | a stretch in which a watch was unbroken; `version` is from where it can go on |
+| watched | an interval in which a watch was unbroken; `version` is from where it can go on |
 | broken, gap | a watch ended; and, when it could not go on, what was not seen, with both ends |
 | contradiction | two statements that cannot both be true |
 | owner | what an owner says about its own owner |

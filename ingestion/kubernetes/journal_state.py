@@ -111,9 +111,9 @@ class JournalState:
     def open_pod_count(self) -> int:
         return sum(1 for r in self.streams["pods"].records.values() if not r.facts.terminal)
 
-    def stretches(self) -> list[Line]:
-        """The stretches watched since the last call."""
-        return [line for stream in self.streams.values() for line in stream.take_stretch()]
+    def intervals(self) -> list[Line]:
+        """The intervals watched since the last call."""
+        return [line for stream in self.streams.values() for line in stream.take_watched_interval()]
 
     def unknown_owners(self, documents: Iterable[Document]) -> dict[str, Projection]:
         """For pods that matter, the first owner of each chain that was not looked up, by UID."""
@@ -168,7 +168,7 @@ class JournalState:
             else:
                 verb = event.verb.lower()
                 self._seen(stream, event.document, event.version, verb, at, told_at, lines)
-        self._look_at_suspects(stream)
+        self._request_second_lists(stream)
 
     def _bookmark(self, mark: Bookmark, at: datetime, lines: list[Line]) -> None:
         stream = self.streams[mark.resource]
@@ -177,7 +177,7 @@ class JournalState:
             return
         stream.version = mark.version
         stream.hear(mark.at.replace(microsecond=0))
-        self._look_at_suspects(stream)
+        self._request_second_lists(stream)
 
     def _broken(self, broken: Broken, at: datetime, lines: list[Line]) -> None:
         stream = self.streams[broken.resource]
@@ -273,7 +273,7 @@ class JournalState:
         for uid in sorted(gone):
             self._gone(stream, uid, at, lines)
 
-    def _look_at_suspects(self, stream: KnownObjects) -> None:
+    def _request_second_lists(self, stream: KnownObjects) -> None:
         """Request a second list when the watch passed the first one without a deletion."""
         stream.suspects &= stream.records.keys()
         if stream.suspects and stream.version >= stream.suspects_version:

@@ -64,7 +64,7 @@ class KnownObjects:
     reappeared: dict[str, int] = field(default_factory=dict)  # reported as deleted, and seen later
     absent: dict[str, int] = field(default_factory=dict)  # only not listed: may be seen again
     version: int = 0  # every change until here was reported
-    watched_from: datetime | None = None  # of the stretch that is not written down yet
+    watched_from: datetime | None = None  # of the interval that is not written down yet
     heard_until: datetime | None = None
     lost_at: datetime | None = None  # the last word heard before the present gap
     live: bool = False
@@ -83,8 +83,8 @@ class KnownObjects:
         if self.heard_until is None or at > self.heard_until:
             self.heard_until = at
 
-    def take_stretch(self, *, resumable: bool = True) -> list[Line]:
-        """The stretch watched since the last call, cut at hours.
+    def take_watched_interval(self, *, resumable: bool = True) -> list[Line]:
+        """The interval watched since the last call, cut at hours.
 
         The version stands on the last piece alone: it says that every change until then is written.
         """
@@ -102,7 +102,7 @@ class KnownObjects:
 
     def begin_again(self, at: datetime, version: int, reason: str) -> list[Line]:
         """A list was taken and the watch continues from it; the time between is a gap."""
-        lines = self.take_stretch(resumable=False)
+        lines = self.take_watched_interval(resumable=False)
         if self.heard_until is not None and self.heard_until < at:
             gap = line_of("gap", at, resource=self.resource, reason=reason)
             gap |= {"from": format_instant(self.heard_until), "until": format_instant(at)}

@@ -76,7 +76,7 @@ def _time(text: str | None) -> datetime | None:
 def _pod(line: Line, content: bytes, known: Known) -> Rows:
     key = (content or id(line), *line["facts"].values(), *line["kin"].values())
     if key not in known:
-        known[key] = _says_of_itself(line), _asks_for(line["object"])
+        known[key] = _timeless_columns(line), _request_rows(line["object"])
     itself, requests = known[key]
     last_seen_at = _time(line.get("last_seen_at"))
     yield "pod_observations", _seen(line) | itself | {"last_seen_at": last_seen_at}
@@ -84,7 +84,7 @@ def _pod(line: Line, content: bytes, known: Known) -> Rows:
         yield "pod_requests", request
 
 
-def _says_of_itself(line: Line) -> Row:
+def _timeless_columns(line: Line) -> Row:
     """The columns of an observation that do not depend on its time."""
     pod, kin, facts = line["object"], line["kin"], line["facts"]
     meta, status = pod["metadata"], pod["status"]
@@ -111,7 +111,7 @@ def _says_of_itself(line: Line) -> Row:
     }
 
 
-def _asks_for(pod: Mapping[str, Any]) -> list[Row]:
+def _request_rows(pod: Mapping[str, Any]) -> list[Row]:
     uid = pod["metadata"]["uid"]
     return [
         {"pod_uid": uid, "resource": resource, "device_count": count}

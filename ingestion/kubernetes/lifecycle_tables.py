@@ -134,7 +134,7 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
         "tainted": "flag",
         "deleted": "flag",
     },
-    # The stretches in which the watch of the pods was unbroken, clipped to the hour.
+    # The intervals in which the watch of the pods was unbroken, clipped to the hour.
     "coverage": {
         "hour_started_at": "time",
         "watched_from": "time",

@@ -133,9 +133,9 @@ def _answer(segment: Segment, landed: LandedBody) -> QueryResponse:
 
 def describe_hour(hour: datetime, lines: list[Line], asked_at: datetime, goes_on: bool) -> Hour:
     """The journal's part of one hour: an outcome, its reason, and counts."""
-    stretches = watched_stretches(hour, lines)
-    watched = total_seconds(stretches)
-    unwatched = subtract([Interval(hour, hour + HOUR)], stretches)
+    intervals = watched_intervals(hour, lines)
+    watched = total_seconds(intervals)
+    unwatched = subtract([Interval(hour, hour + HOUR)], intervals)
     closed = any(line["line"] == "hour_closed" for line in lines)
     listed = list_complete(lines)
     facts = {
@@ -186,14 +186,14 @@ def list_complete(lines: Iterable[Line]) -> bool:
     return False
 
 
-def watched_stretches(
+def watched_intervals(
     hour: datetime, lines: Iterable[Line], resource: str = "pods"
 ) -> list[Interval]:
     """The parts of an hour in which the watch of a resource was unbroken."""
     window = Interval(hour, hour + HOUR)
-    stretches = [
+    intervals = [
         Interval(parse_instant(line["at"]), parse_instant(line["until"])).clipped_to(window)
         for line in lines
         if line["line"] == "watched" and line["resource"] == resource
     ]
-    return [stretch for stretch in stretches if stretch]
+    return [interval for interval in intervals if interval]

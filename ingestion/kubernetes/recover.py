@@ -37,11 +37,11 @@ def recover(store: Store, cluster_id: str, state: JournalState, now: datetime) -
             if whole:
                 replay(state, line)
     if not whole:
-        _begin_anew(state)
+        _relist_after_damage(state)
     return position
 
 
-def _begin_anew(state: JournalState) -> None:
+def _relist_after_damage(state: JournalState) -> None:
     """A damaged segment is lost: list again, and let the gap begin before it."""
     for stream in state.streams.values():
         stream.version = 0

@@ -49,7 +49,7 @@ def rows_of_hours(
     before: Counts,
     failing_stores: str = "",
     earlier: Mapping[datetime, Counts] | None = None,
-    store_gone: str = "",
+    missing_store_reason: str = "",
 ) -> Iterator[Hour]:
     """A row for each hour; `before` has the counts of the hour before the first.
 
@@ -67,8 +67,8 @@ def rows_of_hours(
             hour_facts[MASS_ENDINGS] = max(absent, hour_facts.get(MASS_ENDINGS, 0))
         doubts = [
             _averages(hour_facts),
-            store_gone,
-            _less((earlier or {}).get(hour, {}), by_metric),
+            missing_store_reason,
+            _reason_for_fewer((earlier or {}).get(hour, {}), by_metric),
         ]
         if outcome is Outcome.OK and any(doubts):
             outcome, reason = Outcome.DEGRADED, "; ".join(filter(None, doubts))
@@ -94,7 +94,7 @@ def _raw_counts(parts: Sequence[Part], hours: Sequence[datetime]) -> dict[dateti
     return {hour: dict(raw) for hour, raw in zip(hours, found.values(), strict=True)}
 
 
-def store_gone(
+def missing_store_reason(
     landing: Landing, cluster_id: str, asked_at: datetime, facts: Mapping[str, int]
 ) -> str:
     """The reason for a degraded outcome if the querier lists fewer stores than some days ago, or
@@ -166,7 +166,7 @@ def _keep_the_most(found: dict[str, tuple[int, int]], counts: Counts) -> None:
         found[metric] = (max(series, known[0]), max(samples, known[1]))
 
 
-def _less(earlier: Counts, now: Counts) -> str:
+def _reason_for_fewer(earlier: Counts, now: Counts) -> str:
     """The reason if an earlier response had more, or "". The past only grows: missing series
     were lost.
 

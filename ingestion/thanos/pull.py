@@ -29,7 +29,12 @@ from ingestion.metric_catalogue import (
 from ingestion.settings import ClusterSource
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.hour_facts import HourFacts, attempt_facts, hourly_facts
-from ingestion.thanos.outcomes import counts_before, counts_earlier, rows_of_hours, store_gone
+from ingestion.thanos.outcomes import (
+    counts_before,
+    counts_earlier,
+    missing_store_reason,
+    rows_of_hours,
+)
 from ingestion.thanos.query_runner import Part, PullMemory, QueryRunner
 from ingestion.thanos.runs import write_runs
 from ingestion.thanos.sample_columns import MalformedSeries
@@ -97,12 +102,12 @@ def pull_hours(
     memory: PullMemory | None = None,
 ) -> Attempt:
     """Query a window, land the responses, append the attempt, write its runs."""
-    hours = _askable_hours(cluster, window, clock)
+    hours = _queryable_hours(cluster, window, clock)
     asked_at = clock.now()
     with connected_to(cluster.thanos.connection, client) as connected:
         connected.refill_budget()
         runner = QueryRunner(cluster, connected, memory)
-        found = _ask(runner, window, hours, asked_at)
+        found = _send_query(runner, window, hours, asked_at)
     named = {answer.sha256 for answer in found.answers}
     repaired = landing.land(body for body in runner.bodies if body.landed.sha256 in named)
     draft = _draft(cluster, window, hours, found, landing, asked_at, clock.now())
@@ -139,7 +144,7 @@ def _draft(
     )
 
 
-def _askable_hours(cluster: ClusterSource, window: Interval, clock: Clock) -> list[datetime]:
+def _queryable_hours(cluster: ClusterSource, window: Interval, clock: Clock) -> list[datetime]:
     try:
         hours = whole_hours(window)
     except ValueError as cause:
@@ -172,7 +177,9 @@ class _Found:
         return [part.runs for part in self.parts if part.runs is not None]
 
 
-def _ask(runner: QueryRunner, window: Interval, hours: Sequence[datetime], now: datetime) -> _Found:
+def _send_query(
+    runner: QueryRunner, window: Interval, hours: Sequence[datetime], now: datetime
+) -> _Found:
     found = _Found(device_hours([], (), window))
     source_seconds = runner.source_time()
     if source_seconds is not None:
@@ -183,7 +190,7 @@ def _ask(runner: QueryRunner, window: Interval, hours: Sequence[datetime], now: 
         return found
     asks = group_queries(queried_entries(runner.source.pod_labels), runner.source.thanos.pins)
     telemetry = _Telemetry(runner, window)
-    for part in runner.answered(_wanted(runner, asks, window)):
+    for part in runner.answered(_queries_of_attempt(runner, asks, window)):
         if ":" not in part.ask.name:
             found.parts.append(part)
         else:
@@ -196,7 +203,7 @@ def _ask(runner: QueryRunner, window: Interval, hours: Sequence[datetime], now: 
         found.count(hours, runner.source.sampling.sample_interval_seconds)
     found.answers = [part.answer for part in found.parts]
     if runner.memory.refuses_unions:
-        telemetry = _asked_one_by_one(runner, window, found)
+        telemetry = _queries_without_unions(runner, window, found)
     found.telemetry = telemetry.rows()
     found.answers += [part.answer for part in telemetry.parts]
     found.facts["telemetry_asks_failed"] = telemetry.failed_count
@@ -208,7 +215,7 @@ def _ask(runner: QueryRunner, window: Interval, hours: Sequence[datetime], now: 
     return found
 
 
-def _wanted(
+def _queries_of_attempt(
     runner: QueryRunner, asks: Sequence[MetricQuery], window: Interval
 ) -> Iterator[RawQuery | FunctionQuery]:
     """All queries of an attempt; unions only as long as the server understands them."""
@@ -257,7 +264,7 @@ class _Telemetry:
         return self._nothing if self._is_malformed else self._reading.rows()
 
 
-def _asked_one_by_one(runner: QueryRunner, window: Interval, found: _Found) -> _Telemetry:
+def _queries_without_unions(runner: QueryRunner, window: Interval, found: _Found) -> _Telemetry:
     """For servers without unions: each existing metric, or all if the names are unknown."""
     names, answer = runner.metric_names(TELEMETRY_NAMES, window)
     found.answers += [answer] if answer else []
@@ -302,5 +309,5 @@ def _hours(
     before = counts_before(landing, cluster.cluster_id, hours[0])
     earlier = counts_earlier(landing, cluster, hours)
     facts, failing = found.hour_facts, found.failing_stores
-    gone = store_gone(landing, cluster.cluster_id, asked_at, found.facts)
+    gone = missing_store_reason(landing, cluster.cluster_id, asked_at, found.facts)
     return tuple(rows_of_hours(hours, found.parts, facts, before, failing, earlier, gone))

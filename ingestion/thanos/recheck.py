@@ -74,7 +74,7 @@ def _compared(runner: QueryRunner, window: Interval, entries: Sequence[HourEntry
     }
     differences: list[SampleCountDifference] = []
     unanswered: dict[str, str] = {}
-    for part in runner.answered(_counted_again(runner, window)):
+    for part in runner.answered(_recounted_hours(runner, window)):
         [metric] = part.ask.metrics
         if part.outcome is not Outcome.OK:
             unanswered[metric] = part.answer.reason
@@ -93,7 +93,7 @@ def _compared(runner: QueryRunner, window: Interval, entries: Sequence[HourEntry
     return Recheck(tuple(sorted(differences)), unanswered)
 
 
-def _counted_again(runner: QueryRunner, window: Interval) -> Iterator[FunctionQuery]:
+def _recounted_hours(runner: QueryRunner, window: Interval) -> Iterator[FunctionQuery]:
     for entry in entries_to_recheck():
         yield FunctionQuery(COUNTED, ((entry.metric, runner.selector_of(entry)),), window)
 

@@ -104,7 +104,7 @@ class ThanosClient:
         self._budget_lock = threading.Lock()
         self.refill_budget()
         self._answer_bytes_limit = answer_bytes_limit
-        self.encoding = encoding or ("identity" if _is_here(connection) else "gzip")
+        self.encoding = encoding or ("identity" if _is_local(connection) else "gzip")
         self._timeout = httpx.Timeout(
             connection.timeout_seconds,
             connect=min(CONNECT_TIMEOUT_SECONDS, connection.timeout_seconds),
@@ -134,7 +134,7 @@ class ThanosClient:
     def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
         """MetricQuery by POST: queries are longer than some proxies allow an URL to be."""
         for attempt in range(1, TRIES_LIMIT + 1):
-            reply = replace(self._once("POST", path, form), tries=attempt)
+            reply = replace(self._send_once("POST", path, form), tries=attempt)
             if not reply.worth_another_try or attempt == TRIES_LIMIT:
                 break
             seconds = _pause(attempt, f"{path} {sorted(form.items())}", reply.retry_after_seconds)
@@ -145,7 +145,7 @@ class ThanosClient:
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> StoreResponse:
         """Send one GET, for a response that is not essential."""
-        return self._once("GET", path, parameters or {})
+        return self._send_once("GET", path, parameters or {})
 
     def _spend(self, seconds: float) -> bool:
         with self._budget_lock:
@@ -162,7 +162,7 @@ class ThanosClient:
             return f"{self._too_large_count} answers of more than {self._answer_bytes_limit} bytes"
         return f"{SECONDS_LIMIT:.0f} s" if time.monotonic() >= self._deadline else ""
 
-    def _once(self, method: str, path: str, form: Mapping[str, str]) -> StoreResponse:
+    def _send_once(self, method: str, path: str, form: Mapping[str, str]) -> StoreResponse:
         if limit := self._exceeded_limit():
             return StoreResponse(
                 0, "", b"", failure=f"not sent: the attempt has taken {limit}", tries=0
@@ -322,7 +322,7 @@ def _retry_after(headers: httpx.Headers) -> float | None:
     return max(seconds, 0.0)
 
 
-def _is_here(connection: Connection) -> bool:
+def _is_local(connection: Connection) -> bool:
     """On this machine gzip costs more time than the transfer."""
     return httpx.URL(connection.url).host in _HERE and not connection.proxy
 

@@ -119,12 +119,12 @@ def close(
         )
         snapshot(opened)
     else:
-        _say_if_not_over(opened, result)
+        _print_measured_until(opened, result)
         click.echo("Nothing was issued: this was a dry run.", err=True)
     return 1 if result.refused_by or result.missing_checks else 0
 
 
-def _say_if_not_over(opened: OpenHome, result: CloseResult) -> None:
+def _print_measured_until(opened: OpenHome, result: CloseResult) -> None:
     """State until when a month that is not over is measured."""
     now = opened.clock.now()
     if now < result.period.ended_at:

@@ -95,9 +95,9 @@ def layouts(product: str, profiles: str | None, products_path: Path | None, outp
         names = [str(profile) for profile in chosen]
         emit_document({**about, "profiles": names, **counts, "layouts": rows})
     elif output == "csv":
-        emit([{**row, "instances": _spoken(row)} for row in rows], output)
+        emit([{**row, "instances": _instances_text(row)} for row in rows], output)
     else:
-        shown = [{"instances": _spoken(row)} for row in rows if row["maximal"]]
+        shown = [{"instances": _instances_text(row)} for row in rows if row["maximal"]]
         title = ", ".join(f"{count} {name}" for name, count in counts.items())
         emit(shown, output, title=f"{chosen_product.product}: {title}; the maximal ones")
 
@@ -127,7 +127,7 @@ def _layout_row(layout: Layout, is_maximal: bool) -> Row:
     return {"maximal": is_maximal, "instances": instances}
 
 
-def _spoken(row: Row) -> str:
+def _instances_text(row: Row) -> str:
     instances = row["instances"]
     assert isinstance(instances, list), "a layout's row has a list of instances"
     return " ".join(f"{i['profile']}@{i['start']}:{i['size']}" for i in instances)

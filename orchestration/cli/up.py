@@ -101,7 +101,7 @@ def show_pages(opened: OpenHome, host: str, port: int) -> None:
     from orchestration.dagster_code.web_ui import links, new_session, run_web_ui
 
     with lock_home(opened.home.dagster, f"http://{host}:{port}") as hold:
-        environment = _made_ready(opened)
+        environment = _prepare_files(opened)
         _end_lost_runs(opened)
         click.echo("Starting Dagster …", err=True)
         with run_web_ui(opened, host, port, environment, hold=hold) as running:
@@ -121,14 +121,14 @@ def _prepare(opened: OpenHome) -> None:
     """Print the environment variables of the processes, without secrets."""
     from orchestration.dagster_code.instance import POSTGRES_VARIABLE
 
-    environment = _made_ready(opened)
+    environment = _prepare_files(opened)
     if environment.pop(POSTGRES_VARIABLE, ""):
         click.echo(f"{POSTGRES_VARIABLE} must be set as well; it is a secret.", err=True)
     for name, value in environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
-def _made_ready(opened: OpenHome) -> dict[str, str]:
+def _prepare_files(opened: OpenHome) -> dict[str, str]:
     """Write the files that Dagster's processes need; returns their environment."""
     from orchestration.dagster_code.instance import (
         POSTGRES_VARIABLE,

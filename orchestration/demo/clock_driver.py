@@ -58,7 +58,7 @@ def collecting(opened: OpenHome, running: DrivenFleet) -> Iterator[dict[str, Col
             thread.join(STEP_SECONDS_LIMIT)
 
 
-def live_through(
+def drive_clock(
     running: DrivenFleet,
     collectors: Mapping[str, Collector],
     span: Interval,
@@ -102,5 +102,5 @@ def _wait(running: DrivenFleet, collectors: Mapping[str, Collector], instant: da
     at = int(instant.timestamp())
     for cluster_id, collector in collectors.items():
         version = running.histories[cluster_id].resource_version_at(at)
-        if not collector.wait_until_caught_up(version, STEP_SECONDS_LIMIT):
+        if not collector.wait_until_recorded(version, STEP_SECONDS_LIMIT):
             raise collector_stuck(cluster_id, instant, collector.health.trouble)

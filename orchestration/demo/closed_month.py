@@ -20,7 +20,7 @@ from domain.interval import HOUR, Interval, format_instant
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import Fleet
 from orchestration import steps
-from orchestration.demo.clock_driver import DrivenFleet, collecting, live_through
+from orchestration.demo.clock_driver import DrivenFleet, collecting, drive_clock
 from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import serve_apart
 from orchestration.open_home import OpenHome
@@ -97,7 +97,7 @@ def run_demo(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[Dem
 def watch(opened: OpenHome, running: DrivenFleet, span: Interval, bar: Bar) -> None:
     """Let the simulated time pass, with a collector for each cluster."""
     with collecting(opened, running) as collectors, bar("Simulating the month") as report:
-        live_through(running, collectors, span, report)
+        drive_clock(running, collectors, span, report)
 
 
 def middle_hour(span: Interval) -> datetime:

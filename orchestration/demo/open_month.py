@@ -24,7 +24,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration import steps
-from orchestration.demo.clock_driver import collecting, live_through
+from orchestration.demo.clock_driver import collecting, drive_clock
 from orchestration.demo.closed_month import AFTER, Bar, without
 from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import START_BEFORE
@@ -63,9 +63,9 @@ def open_month(scenario: str, path: Path, bar: Bar) -> Iterator[OpenMonth]:
         # because the journal of the next hour is not pulled.
         last_second = span.ended_at - timedelta(seconds=1)
         with collecting(opened, running) as collectors, bar("Simulating the month") as report:
-            live_through(running, collectors, Interval(clock.now(), last_second), report)
+            drive_clock(running, collectors, Interval(clock.now(), last_second), report)
             running.advance_to(last_second)
-            live_through(running, collectors, Interval(last_second, span.ended_at + HOUR), report)
+            drive_clock(running, collectors, Interval(last_second, span.ended_at + HOUR), report)
         period = BillingPeriod.containing(span.started_at)
         clock.advance_to(period.ended_at + AFTER)
         # The cluster with the most pods: in an idle cluster a missing hour would change nothing.

@@ -268,7 +268,7 @@ def test_the_journal_can_be_read_back_into_the_state_that_wrote_it(
     """After a kill at any line, recovery gives the state at the time of that line."""
     state, lines, _ = play(pods, steps[:cut])
     written = [json.loads(json.dumps(line, default=dict)) for line in lines]
-    written += state.streams["pods"].take_stretch()
+    written += state.streams["pods"].take_watched_interval()
     recovered = JournalState()
     for line in written:
         replay(recovered, line)

@@ -53,11 +53,13 @@ def doubts(
     """
     found = []
     for row in said:
-        cluster, node, tenant, _, _, profile, gpu_class, hour, count, _, _, _, around, stretch = row
+        cluster, node, tenant, _, _, profile, gpu_class, hour, count, _, _, _, around, interval = (
+            row
+        )
         if cluster not in truth.cluster_ids:
             continue
         place = (cluster, node, tenant, gpu_class, profile)
-        found.append(Doubt(*place, hour, count, count * (around + stretch)))
+        found.append(Doubt(*place, hour, count, count * (around + interval)))
         if around:
             found += [Doubt(*place, hour + by, count, count * around) for by in (-HOUR, HOUR)]
     found += [

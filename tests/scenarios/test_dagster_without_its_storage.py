@@ -107,7 +107,7 @@ class Collectors:
         at = int(self.running.clock.now().timestamp())
         version = self.running.histories[cluster_id].resource_version_at(at)
         collector = self._at_work[cluster_id][0]
-        assert collector.wait_until_caught_up(version, PATIENCE_SECONDS), collector.health
+        assert collector.wait_until_recorded(version, PATIENCE_SECONDS), collector.health
 
 
 @dataclass

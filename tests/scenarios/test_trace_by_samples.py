@@ -67,7 +67,7 @@ def test_the_page_has_the_results_of_the_real_trace() -> None:
     folder = Path(os.environ.get("GPU_LEDGER_OPENB") or ROOT.parent / "shared" / "data" / "openb")
     if not folder.is_dir() and not os.environ.get("CI"):
         pytest.skip(f"{folder} is missing: the trace is not part of the repository")
-    lives = trace.openb_lives(folder)
+    lives = trace.openb_pods(folder)
     scenario = trace.openb_on_its_nodes(folder)
     fleets = {f"every-{i}s": trace.sampled(scenario, i) for i in trace.INTERVALS}
     page = PAGE.read_text(encoding="utf-8")

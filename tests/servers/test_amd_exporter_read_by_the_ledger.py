@@ -32,7 +32,7 @@ from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.fleet.build import Fleet, build_fleet
 from fake_gpu.fleet.model import Node, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
-from fake_gpu.prometheus.node_stretches import EntityInterval, NodeIntervals
+from fake_gpu.prometheus.node_intervals import EntityInterval, NodeIntervals
 from fake_gpu.prometheus.openmetrics import write_openmetrics
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import read_scenario

@@ -27,7 +27,7 @@ from warehouse.build import build_period
 from warehouse.connection import connected
 from warehouse.home import Home
 
-Stretch = tuple[str, str, int, int, int]
+SegmentRow = tuple[str, str, int, int, int]
 
 
 def cluster(name: str, *pods: Pod, **changes: Any) -> Cluster:
@@ -219,7 +219,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
-def stretches(home: Home, cluster_id: str, state: str = "running") -> list[Stretch]:
+def segments(home: Home, cluster_id: str, state: str = "running") -> list[SegmentRow]:
     """Neighbouring pod-hours of one reason joined, in seconds after the start of the period."""
     with connected(home.warehouse_path, read_only=True) as connection:
         rows = connection.execute(
@@ -229,7 +229,7 @@ def stretches(home: Home, cluster_id: str, state: str = "running") -> list[Stret
             "order by segment_started_at, segment_ended_at, method_reason",
             {"cluster": cluster_id, "state": state},
         ).fetchall()
-    joined: list[Stretch] = []
+    joined: list[SegmentRow] = []
     for method, reason, started, ended, doubt in rows:
         row = (method, reason, started - epoch(0), ended - epoch(0), doubt)
         if joined and joined[-1][:2] == row[:2] and joined[-1][3] == row[2]:
@@ -239,7 +239,7 @@ def stretches(home: Home, cluster_id: str, state: str = "running") -> list[Stret
     return joined
 
 
-EXPECTED: dict[str, list[Stretch]] = {
+EXPECTED: dict[str, list[SegmentRow]] = {
     "agreed": [("confirmed", "agree", 100, 5000, 0)],
     # The sample due at 1027 is lost; the next one is at 1057.
     "one_scrape_lost": [
@@ -358,7 +358,7 @@ def test_many_ends_at_one_scrape_are_a_gap_until_a_second_query(home: Home) -> N
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_interval_has_its_method(home: Home, name: str) -> None:
-    assert stretches(home, name) == EXPECTED[name]
+    assert segments(home, name) == EXPECTED[name]
 
 
 def test_every_situation_has_an_expected_result() -> None:
@@ -428,15 +428,15 @@ def test_contradicted_samples_alone_bill_nothing_until_accepted(
 
 
 def test_held_precedes_running(home: Home) -> None:
-    assert stretches(home, "held_first", "held") == [("lifecycle_only", "held", 900, 1000, 0)]
-    assert stretches(home, "start_lost_and_restarted_in_a_gap", "held") == [
+    assert segments(home, "held_first", "held") == [("lifecycle_only", "held", 900, 1000, 0)]
+    assert segments(home, "start_lost_and_restarted_in_a_gap", "held") == [
         ("lifecycle_only", "held", 1900, 2100, 0)
     ]
     # From 817 on the sources disagree whether it runs.
-    assert stretches(home, "samples_before_the_start", "held") == [
+    assert segments(home, "samples_before_the_start", "held") == [
         ("lifecycle_only", "held", 500, 817, 0)
     ]
-    assert stretches(home, "never_started", "held") == [("lifecycle_only", "held", 1000, 2500, 0)]
+    assert segments(home, "never_started", "held") == [("lifecycle_only", "held", 1000, 2500, 0)]
 
 
 def counted(home: Home, cluster_id: str, reason: str) -> tuple[Any, ...] | None:

@@ -19,7 +19,7 @@ from tests.marts_by_hand import Pod, World, at
 from tests.unit.test_billing_close import close as closed
 from warehouse.connection import connected
 from warehouse.content_hash import period_sha256
-from warehouse.switched import find_again
+from warehouse.switched import restore_note
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def write_as_counted(world: World) -> None:
     """Note these facts as current: facts without a note are counted again before they are read."""
     with connected(world.write().warehouse_path, read_only=True) as connection:
         found = period_sha256(connection, world.period.name)
-    assert find_again(world.home, world.period.name, found)
+    assert restore_note(world.home, world.period.name, found)
 
 
 def test_compare_shows_each_rule_with_its_difference(world: World) -> None:

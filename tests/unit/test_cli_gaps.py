@@ -76,7 +76,7 @@ def test_a_gap_shows_time_cause_tenants_pods_amount_and_remedy(tmp_path: Path) -
         Pod("team-a", "before", at("20 09:10"), at("20 10:20")),
         Pod("team-b", "later", at("20 13:00"), at("20 14:00")),
     ]
-    world.lose_stretch("thanos", "20 10:05", "20 10:10")
+    world.lose_interval("thanos", "20 10:05", "20 10:10")
     home = world.write()
     row = f"{CLUSTER.replace('c-1', 'c1')}\n"
     (home.decisions / "clusters.csv").write_text(f"{HEADERS['clusters']}\n{row}", encoding="utf-8")

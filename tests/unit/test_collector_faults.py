@@ -271,7 +271,7 @@ def test_missing_bookmarks_reduce_coverage_and_change_no_pod(tmp_path: Path) -> 
         for _ in range(20):
             made.clock.advance(60)
             version = made.api.view.version(made.clock.now_seconds())
-            collector.wait_until_caught_up(version, 0.1)
+            collector.wait_until_recorded(version, 0.1)
         made.catch_up()
         made.advance(2 * HOUR - 2100, step=60)
         assert made.ledger.count(wanted.fault_id) > 0

@@ -255,7 +255,7 @@ def test_two_collectors_at_once_duplicate_nothing(tmp_path: Path) -> None:
         for _ in range(140):
             made.clock.advance(30)
             version = made.api.view.version(made.clock.now_seconds())
-            assert first.wait_until_caught_up(version, 20)
+            assert first.wait_until_recorded(version, 20)
             made.catch_up()
         first_stop.set()
         assert first_thread is not None

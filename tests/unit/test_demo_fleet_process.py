@@ -16,7 +16,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration.cli.collect import collect
-from orchestration.demo.clock_driver import DrivenFleet, collecting, live_through
+from orchestration.demo.clock_driver import DrivenFleet, collecting, drive_clock
 from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import START_BEFORE, serve_apart
 from orchestration.fleet_clock import FleetClock, SimulationStopped
@@ -32,7 +32,7 @@ def journal(
     home = make_home(folder, running.fleet, thanos_url, urls)
     span = Interval(running.clock.now(), epoch(running.fleet.ended_at) + HOUR)
     with collecting(OpenHome(home, running.clock), running) as collectors:
-        live_through(running, collectors, span)
+        drive_clock(running, collectors, span)
     return [path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))]
 
 

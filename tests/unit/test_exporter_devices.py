@@ -10,7 +10,7 @@ import pytest
 
 from fake_gpu.exporters.devices import NodeUse, UnaccountedProcess, entities_of
 from fake_gpu.fleet.model import Device, DeviceHold, Node, PodLife, Run, Utilisation
-from fake_gpu.prometheus.node_stretches import NodeIntervals
+from fake_gpu.prometheus.node_intervals import NodeIntervals
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod, whole
 
 PHASES = Utilisation(((600, 80), (300, 0)), repeat=2, after_pct=10)
@@ -73,16 +73,16 @@ def test_the_energy_of_a_day_does_not_depend_on_days_read_before(
     before: tuple[int, ...],
 ) -> None:
     one = node("node-a")
-    stretches = NodeIntervals(NodeUse(one, [_busy(one)]))
+    intervals = NodeIntervals(NodeUse(one, [_busy(one)]))
     today = MIDNIGHT // 86_400
     for day in before:
-        stretches.day(today + day)
-    first = next(s for s in stretches.day(today) if s.entity.card is one.cards[0])
+        intervals.day(today + day)
+    first = next(s for s in intervals.day(today) if s.entity.card is one.cards[0])
     # The node is an hour older than midnight, and idle until then.
-    assert stretches.microjoules(first) == 50 * HOUR * 1_000_000
+    assert intervals.microjoules(first) == 50 * HOUR * 1_000_000
     busy = round(3.5 * sum(_pct_by_hand(second) for second in range(HOUR)))
-    tomorrow = stretches.day(today + 1)[0]
-    assert stretches.microjoules(tomorrow) == (50 * 25 * HOUR + busy) * 1_000_000
+    tomorrow = intervals.day(today + 1)[0]
+    assert intervals.microjoules(tomorrow) == (50 * 25 * HOUR + busy) * 1_000_000
 
 
 def test_memory_is_used_while_the_pod_runs_and_adds_up_to_the_card() -> None:

@@ -88,9 +88,9 @@ def test_series_of_a_lifetime_equal_those_of_its_documents(
     for cluster in fleet.clusters:
         found: dict[object, list[Stretch]] = defaultdict(list)
         for life in cluster.pods:
-            for stretch in pod_lives.stretches(table, name, life):
-                key = tuple(sorted(stretch.labels))
-                found[key].append((stretch.from_at, stretch.until_at, stretch.value))
+            for interval in pod_lives.intervals_of(table, name, life):
+                key = tuple(sorted(interval.labels))
+                found[key].append((interval.from_at, interval.until_at, interval.value))
         lives = {labels: _joined(parts) for labels, parts in found.items()}
         assert lives == _from_documents(cluster, name), f"{story}: {name}"
 
@@ -103,6 +103,6 @@ def test_the_scenarios_have_every_metric_but_claims() -> None:
         for cluster in fleet.clusters
         for life in cluster.pods
         for name in pod_lives.KUBE_STATE_METRICS
-        if any(pod_lives.stretches(pod_lives.KUBE_STATE_METRICS, name, life))
+        if any(pod_lives.intervals_of(pod_lives.KUBE_STATE_METRICS, name, life))
     }
     assert shown == set(pod_lives.KUBE_STATE_METRICS)

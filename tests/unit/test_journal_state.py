@@ -385,7 +385,7 @@ def test_a_watch_continues_at_the_first_page_of_its_list() -> None:
     lines = tell(state, *pages, whole, mark(401, 200))
     (gap,) = of_kind(lines, "gap")
     assert (gap["from"], gap["until"]) == (text(60), text(100))
-    (piece,) = state.streams["pods"].take_stretch()
+    (piece,) = state.streams["pods"].take_watched_interval()
     assert (piece["at"], piece["until"]) == (text(100), text(200))
     assert [line["at"] for line in of_kind(lines, "object")] == [text(100), text(160)]
 
@@ -410,19 +410,19 @@ def test_a_clock_behind_the_journal_at_a_start_is_reported_once() -> None:
 def test_a_watched_interval_is_cut_at_the_hour() -> None:
     state = started("a")
     tell(state, mark(180, 3700))
-    pieces = state.streams["pods"].take_stretch()
+    pieces = state.streams["pods"].take_watched_interval()
     assert [(p["at"], p["until"], p.get("version")) for p in pieces] == [
         (text(0), text(3600), None),
         (text(3600), text(3700), 180),
     ]
-    assert state.streams["pods"].take_stretch() == []
+    assert state.streams["pods"].take_watched_interval() == []
 
 
 def test_a_reconnect_from_the_last_version_is_no_gap() -> None:
     state = started("a")
     lines = tell(state, mark(110, 60), broken(70), mark(140, 600))
     assert of_kind(lines, "gap") == []
-    (piece,) = state.streams["pods"].take_stretch()
+    (piece,) = state.streams["pods"].take_watched_interval()
     assert (piece["at"], piece["until"]) == (text(0), text(600))
     assert [line["reason"] for line in of_kind(lines, "broken")] == ["cut"]
 
@@ -433,7 +433,7 @@ def test_a_watched_interval_ends_at_the_last_event_before_a_gap() -> None:
         state, mark(110, 60), broken(70), listed(pod("a", 10), version=400, seconds=95,
                                                  why="expired"), mark(401, 120),
     )  # fmt: skip
-    watched = of_kind(lines, "watched") + state.streams["pods"].take_stretch()
+    watched = of_kind(lines, "watched") + state.streams["pods"].take_watched_interval()
     assert [(w["at"], w["until"]) for w in watched] == [
         (text(0), text(60)),
         (text(95), text(120)),

@@ -155,7 +155,7 @@ def test_two_gaps_of_one_hour_count_its_samples_once() -> None:
     holes = [Interval(at(5, 10), at(5, 12)), Interval(at(5, 40), at(5, 41))]
     rows = [HourCoverage("c1", SAMPLES, at(5), 60, 57, 3, reason="target down")]
     expectation = [Expectation("c1", hours(5, 6), BOTH)]
-    gaps = gaps_of_hours(expectation, rows, hours(0, 24), stretches={("c1", SAMPLES): holes})
+    gaps = gaps_of_hours(expectation, rows, hours(0, 24), intervals={("c1", SAMPLES): holes})
     [report] = gap_reports(
         expectation, [one for one in gaps if one.source == SAMPLES], [], NO_STAKES
     )

@@ -12,7 +12,7 @@ from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.findings import CheckResult, Finding
 from domain.interval import Interval
-from quality.checked_facts import read_stretches
+from quality.checked_facts import read_segments
 from quality.checks import ALWAYS, IDENTITIES, WITH_ROWS, required_checks
 from quality.finding_catalogue import CATALOGUE
 from quality.run import FactsMissing, check_period
@@ -338,7 +338,7 @@ def test_a_disagreement_about_an_instant_names_an_acceptable_second(world: World
             "segment_ended_at = segment_started_at "
             "where pod_name = 'train' and hour(segment_started_at) = 10"
         )
-        (stretch,) = read_stretches(connection, world.period.name)
+        (stretch,) = read_segments(connection, world.period.name)
     assert stretch.interval == Interval(at("09 10:00"), at("09 10:00:01"))
 
 
@@ -374,8 +374,8 @@ def test_every_finding_has_its_own_code_and_its_consequence() -> None:
 
 
 def test_two_gaps_in_one_hour_that_do_not_overlap_do_not_block(world: World) -> None:
-    world.lose_stretch("thanos", "20 10:05", "20 10:10")
-    world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
+    world.lose_interval("thanos", "20 10:05", "20 10:10")
+    world.lose_interval("kubernetes", "20 10:40", "20 10:50")
     check_result = checked(world)
     assert [f.code for f in check_result.findings] == ["GAP-002", "GAP-003"]
     assert [f.affected_seconds for f in check_result.findings] == [300, 600]
@@ -383,8 +383,8 @@ def test_two_gaps_in_one_hour_that_do_not_overlap_do_not_block(world: World) -> 
 
 
 def test_overlapping_gaps_block_for_the_seconds_of_their_overlap(world: World) -> None:
-    world.lose_stretch("thanos", "20 10:05", "20 10:45")
-    world.lose_stretch("kubernetes", "20 10:40", "20 10:50")
+    world.lose_interval("thanos", "20 10:05", "20 10:45")
+    world.lose_interval("kubernetes", "20 10:40", "20 10:50")
     check_result = checked(world)
     [finding] = [f for f in check_result.findings if f.blocks]
     assert (finding.code, finding.affected_seconds) == ("GAP-001", 300)
@@ -446,7 +446,7 @@ def test_a_contradictory_journal_is_reported_once_for_each_kind(world: World) ->
 
 def test_single_lost_scrapes_are_one_gap_with_all_their_seconds(world: World) -> None:
     for minute in (5, 20, 50):
-        world.lose_stretch("thanos", f"20 10:{minute:02}", f"20 10:{minute + 1:02}")
+        world.lose_interval("thanos", f"20 10:{minute:02}", f"20 10:{minute + 1:02}")
     [finding] = checked(world).findings
     assert finding.affected_seconds == 180
     assert "2026-10-20T10:05:00Z to 2026-10-20T10:51:00Z" in finding.where

@@ -29,9 +29,9 @@ class EntityInterval(NamedTuple):
     from_at: int
     until_at: int
     milliwatts: int
-    microjoules: int  # of the card, when the stretch begins
+    microjoules: int  # of the card, when the interval begins
     incident: Incident | None
-    state: int  # equal for stretches of one entity whose values are all equal
+    state: int  # equal for intervals of one entity whose values are all equal
 
     @property
     def card_pct(self) -> float:
@@ -62,7 +62,7 @@ class _Trouble:
 
 
 class NodeIntervals:
-    """The stretches of all entities of a node, a day at a time."""
+    """The intervals of all entities of a node, a day at a time."""
 
     def __init__(self, use: NodeUse, resets: Sequence[int] = ()) -> None:
         self.use = use
@@ -71,7 +71,7 @@ class NodeIntervals:
         self._states: dict[tuple[object, ...], int] = {}
 
     def day(self, day: int) -> list[EntityInterval]:
-        """The stretches of a day, those of one entity after another."""
+        """The intervals of a day, those of one entity after another."""
         if day not in self._days:
             while len(self._days) >= LARGEST_CACHE:
                 self._days.popitem(last=False)
@@ -108,7 +108,7 @@ class NodeIntervals:
                     if trouble.marks:
                         yield from self._cut(entity, step, start, end, level, trouble)
                     else:
-                        yield self._stretch(entity, step, start, end, level, None)
+                        yield self._interval(entity, step, start, end, level, None)
 
     def _alone(self, entity: Entity, step: EntityState, level: _Level) -> EntityInterval:
         """A step of a healthy card with one holder."""
@@ -147,9 +147,9 @@ class NodeIntervals:
         for low, high in pairwise(edges):
             incident = dcgm.incident_at(trouble.incidents, entity.card.card_id, low)
             if incident is None or incident.mode != "lost":
-                yield self._stretch(entity, step, low, high, level, incident)
+                yield self._interval(entity, step, low, high, level, incident)
 
-    def _stretch(
+    def _interval(
         self,
         entity: Entity,
         step: EntityState,
@@ -173,12 +173,12 @@ class NodeIntervals:
                 for low, high in _without(step.from_at, step.until_at, lost):
                     yield entity, step, low * 1000, high * 1000
 
-    def microjoules(self, stretch: EntityInterval) -> int:
-        """The card's energy when the stretch begins, as its counter shows it."""
-        before = [at for at in self.resets if at <= stretch.from_at]
+    def microjoules(self, interval: EntityInterval) -> int:
+        """The card's energy when the interval begins, as its counter shows it."""
+        before = [at for at in self.resets if at <= interval.from_at]
         if not before:
-            return stretch.microjoules
-        return stretch.microjoules - self.use.microjoules_at(stretch.entity.card, before[-1])
+            return interval.microjoules
+        return interval.microjoules - self.use.microjoules_at(interval.entity.card, before[-1])
 
 
 def _same_edges(steps: Sequence[EntityState], levels: Sequence[_Level]) -> bool:

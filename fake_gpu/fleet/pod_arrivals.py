@@ -87,7 +87,7 @@ class PodCreator:
     def until_at(self) -> int:
         return self.spec.until if self.spec.until is not None else self.ended_at
 
-    def first_births(self) -> Iterator[PodArrival]:
+    def first_arrivals(self) -> Iterator[PodArrival]:
         """The births that follow from the scenario alone, in order; may be many, so lazily."""
         if self.spec.pods or self.spec.kind == "DaemonSet":
             return
@@ -120,22 +120,24 @@ class PodCreator:
 
     # --- names and owners ---------------------------------------------------------------------
 
-    def pod_names(self, birth: PodArrival, at: int) -> Iterator[str]:
+    def pod_names(self, arrival: PodArrival, at: int) -> Iterator[str]:
         """The names that a pod may have: one name, or several where its end is drawn."""
-        name = self.group_name(birth.group, at)
+        name = self.group_name(arrival.group, at)
         match self.spec.kind:
             case "StatefulSet":
-                yield f"{name}-{birth.replica}"
+                yield f"{name}-{arrival.replica}"
             case "Pod":
-                yield name if self.spec.replicas == 1 else f"{name}-{birth.replica}"
+                yield name if self.spec.replicas == 1 else f"{name}-{arrival.replica}"
             case "Deployment" | "ReplicaSet" | "DaemonSet" | "Job" | "CronJob" as kind:
-                draw = self.draw("pod", birth.group, birth.replica, birth.attempt, birth.node)
+                draw = self.draw(
+                    "pod", arrival.group, arrival.replica, arrival.attempt, arrival.node
+                )
                 begin = f"{name}-{self._template_hash()}" if kind == "Deployment" else name
                 while True:
                     yield f"{begin}-{draw.letters(5)}"
             case _:
-                again = f"-{birth.attempt}" if birth.attempt else ""
-                yield f"{name}-worker-{birth.replica}{again}"
+                again = f"-{arrival.attempt}" if arrival.attempt else ""
+                yield f"{name}-worker-{arrival.replica}{again}"
 
     def group_name(self, group: int, at: int) -> str:
         """The name of the object that owns the pods of one arrival."""
