@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from ingestion.yaml_text import yaml_text
 
-COMPONENTS = ("ledger", "portal", "collector", "idle-pruner", "amd-exporter")
+COMPONENTS = ("ledger", "portal", "collector", "idle-pruner", "amd-exporter", "fake-gpu")
 
 OTHERS = (
     "docker.io/library/python:3.11-slim",  # the base of ours
