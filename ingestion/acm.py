@@ -47,13 +47,21 @@ DEVICE_RESOURCES = "(nvidia|amd|intel|habana)_com_.*"
 RAW_DEVICE_RESOURCES = "nvidia.com.*|amd.com.*|gpu.intel.com.*|habana.ai.*"
 
 
+SHOWN = (
+    "DCGM_FI_DEV_SM_CLOCK",
+    "DCGM_FI_DEV_SM_CLOCK_HERTZ",
+    "amd_gpu_memory_total_bytes",
+)
+"""Metrics that only the dashboards and rules of deploy/ read."""
+
+
 def allowlist(pod_labels: Sequence[str] = ()) -> str:
     """The ConfigMap for the hub, with every metric that the default list lacks.
 
     Labels of pods are forwarded only where some are kept.
     """
     asked = [entry.metric for entry in (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)]
-    names = [name for name in asked if name not in FORWARDED_BY_DEFAULT]
+    names = [name for name in (*asked, *SHOWN) if name not in FORWARDED_BY_DEFAULT]
     names = [name for name in names if name != "kube_pod_resource_request"]
     names += [POD_LABELS_METRIC] if pod_labels else []
     inner = {

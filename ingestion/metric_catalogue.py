@@ -71,10 +71,11 @@ READING_UNITS: Mapping[str, float] = {
     "MiB": 1,
     "MB": 1,  # AMD's tools write MiB so
     "bytes": 2**20,
+    "bytes/s": 1,
     "W": 1,
     "degrees Celsius": 1,
 }
-"""How many of a unit make one unit of a reading: fractions, MiB, watts and °C."""
+"""How many of a unit make one unit of a reading: fractions, MiB, bytes/s, watts and °C."""
 
 MOST_READING: Mapping[str, float] = {"fraction": 1, "percent": 1, "degrees Celsius": 200}
 """The largest reading of a unit. More of it has another unit than its name says (DCGM before 4.7
@@ -362,16 +363,6 @@ TELEMETRY_ENTRIES = (
         "memory_used",
     ),
     *_renamed(
-        ("DEV_FB_FREE", "DEV_FB_FREE_BYTES"),
-        ("MiB", "bytes"),
-        "with the memory in use, the memory of the device",
-    ),
-    *_renamed(
-        ("DEV_FB_RESERVED", "DEV_FB_RESERVED_BYTES"),
-        ("MiB", "bytes"),
-        "memory that the driver reserves: neither free nor used",
-    ),
-    *_renamed(
         ("DEV_ENC_UTIL", "DEV_ENC_UTIL_RATIO"),
         ("percent", "fraction"),
         "video encoders: use that no core shows",
@@ -390,26 +381,10 @@ TELEMETRY_ENTRIES = (
         "power",
     ),
     *_renamed(
-        ("DEV_TOTAL_ENERGY_CONSUMPTION", "DEV_GPU_ENERGY_JOULES_TOTAL"),
-        ("mJ", "J"),
-        "a counter, reset by the driver",
-    ),
-    *_renamed(
-        ("DEV_SM_CLOCK", "DEV_SM_CLOCK_HERTZ"),
-        ("MHz", "Hz"),
-        "a clock held down gives less for the same hour",
-    ),
-    *_renamed(("DEV_MEM_CLOCK", "DEV_MEMORY_CLOCK_HERTZ"), ("MHz", "Hz"), "the same of the memory"),
-    *_renamed(
         ("DEV_GPU_TEMP", "DEV_GPU_TEMP_CELSIUS"),
         ("degrees Celsius", "degrees Celsius"),
         "heat: why a clock is held down",
         "temperature",
-    ),
-    *_renamed(
-        ("DEV_MEMORY_TEMP", "DEV_MEMORY_TEMP_CELSIUS"),
-        ("degrees Celsius", "degrees Celsius"),
-        "the same of the memory",
     ),
     *_renamed(("DEV_XID_ERRORS", "DEV_XID_ERROR"), ("code", "code"), "the last error of a device"),
     *_renamed(
@@ -421,21 +396,6 @@ TELEMETRY_ENTRIES = (
         ("DEV_UNCORRECTABLE_REMAPPED_ROWS", "DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"),
         ("rows", "rows"),
         "a counter: memory that failed a tenant",
-    ),
-    *_renamed(
-        ("DEV_CORRECTABLE_REMAPPED_ROWS", "DEV_ROW_REMAP_CORRECTABLE_TOTAL"),
-        ("rows", "rows"),
-        "a counter: memory that is wearing out",
-    ),
-    *_renamed(
-        ("DEV_PCIE_REPLAY_COUNTER", "DEV_PCIE_REPLAY_TOTAL"),
-        ("retries", "retries"),
-        "a counter: a bad link to the host",
-    ),
-    *_renamed(
-        ("DEV_NVLINK_BANDWIDTH_TOTAL", "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND"),
-        ("MB/s of 1000 KiB/s", "bytes/s"),
-        "traffic over all links: cards that work together",
     ),
     *(
         _telemetry(f"DCGM_FI_DEV_{name}", unit, why)
@@ -450,7 +410,6 @@ TELEMETRY_ENTRIES = (
             ("NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "errors", "the same of recoveries"),
         )
     ),
-    _telemetry("DCGM_FI_DEV_VGPU_LICENSE_STATUS", "0 or 1", "an unlicensed vGPU is slowed down"),
     *_renamed(
         ("PROF_GR_ENGINE_ACTIVE", "PROF_GR_ENGINE_UTIL_RATIO"),
         ("fraction", "fraction"),
@@ -499,19 +458,18 @@ TELEMETRY_ENTRIES = (
         "1008: half precision",
         "fp16_active",
     ),
-    _telemetry("DCGM_FI_PROF_PCIE_TX_BYTES", "bytes/s", "1009: to the host"),
-    _telemetry("DCGM_FI_PROF_PCIE_RX_BYTES", "bytes/s", "1010: from the host"),
-    _telemetry("DCGM_FI_PROF_NVLINK_TX_BYTES", "bytes/s", "1011: to other cards"),
-    _telemetry("DCGM_FI_PROF_NVLINK_RX_BYTES", "bytes/s", "1012: from other cards"),
+    _telemetry("DCGM_FI_PROF_PCIE_TX_BYTES", "bytes/s", "1009: to the host", "pcie_sent"),
+    _telemetry("DCGM_FI_PROF_PCIE_RX_BYTES", "bytes/s", "1010: from the host", "pcie_received"),
+    _telemetry("DCGM_FI_PROF_NVLINK_TX_BYTES", "bytes/s", "1011: to other cards", "nvlink_sent"),
+    _telemetry(
+        "DCGM_FI_PROF_NVLINK_RX_BYTES", "bytes/s", "1012: from other cards", "nvlink_received"
+    ),
     _telemetry("gpu_gfx_activity", "percent", "AMD: utilisation", "card_use", of_cards_only=True),
     _telemetry(
         "gpu_umc_activity", "percent", "AMD: memory traffic", "memory_traffic", of_cards_only=True
     ),
     _telemetry("gpu_used_vram", "MB", "AMD: memory in use", "memory_used"),
-    _telemetry("gpu_total_vram", "MB", "AMD: memory of the device"),
     _telemetry("gpu_package_power", "W", "AMD: power", "power", of_cards_only=True),
-    _telemetry("gpu_average_package_power", "W", "AMD: power, older cards"),
-    _telemetry("gpu_energy_consumed", "uJ", "AMD: a counter, only on partition 0"),
     _telemetry("gpu_junction_temperature", "degrees Celsius", "AMD: heat", "temperature"),
     # Of the GPU operator, and of its node-status-exporter: 1 where a part is ready.
     *(
@@ -530,9 +488,7 @@ TELEMETRY_ENTRIES = (
         "amd_gpu_memory_activity_percent", "percent", "AMD: memory traffic", "memory_traffic"
     ),
     _telemetry("amd_gpu_memory_used_bytes", "bytes", "AMD: memory in use", "memory_used"),
-    _telemetry("amd_gpu_memory_total_bytes", "bytes", "AMD: memory of the device"),
     _telemetry("amd_gpu_power_watts", "W", "AMD: power", "power"),
-    _telemetry("amd_gpu_energy_joules_total", "J", "AMD: a counter, only on partition 0"),
     _telemetry(
         *("amd_gpu_temperature_celsius", "degrees Celsius", "AMD: heat", "temperature"),
         'sensor="junction"',

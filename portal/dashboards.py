@@ -40,10 +40,14 @@ class Dashboard:
     variables: dict[str, str] = field(default_factory=dict)  # name → query of its values
 
 
+EXPORTERS = ".*(dcgm|metrics)-exporter.*"
+"""Pods of exporters: of a device without a pod, these are what its target names."""
+
+
 def of_pods(metric: str, namespace: str = "$namespace") -> str:
     """The series of pods in the chosen namespaces, whatever the label is called."""
     exported = f'{metric}{{exported_namespace=~"{namespace}",exported_namespace!=""}}'
-    own = f'{metric}{{exported_namespace="",namespace=~"{namespace}",pod!=""}}'
+    own = f'{metric}{{exported_namespace="",namespace=~"{namespace}",pod!="",pod!~"{EXPORTERS}"}}'
     return (
         f'label_replace(label_replace({exported}, "namespace", "$1", "exported_namespace", "(.+)"),'
         f' "pod", "$1", "exported_pod", "(.+)") or {own}'

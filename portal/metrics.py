@@ -187,7 +187,7 @@ _UNSOLD = f"""
             and rates.billing_period = $period
             and rates.cluster_id in ('', free.cluster_id)
             and rates.valid_from <= free.hour_started_at
-            and (rates.valid_until is null or rates.valid_until > free.hour_started_at)
+            and rates.valid_until > free.hour_started_at
     )
 
     select

@@ -267,6 +267,19 @@ def fleet_rows() -> dict[str, list[dict[str, Any]]]:
     }
 
 
+RATE: dict[str, Any] = {
+    "billing_period": "2026-10",
+    "cluster_id": "",
+    "gpu_class": "H100-80GB",
+    "mig_profile": "whole",
+    "currency": "USD",
+    "rate_nanos_per_hour": 3 * 10**9,
+    "valid_from": START,
+    "valid_until": START + 31 * 24 * HOUR,
+}
+"""A row of dim_rates: the price of the cards that `fleet_rows` has."""
+
+
 def merged(*parts: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     names = {name for part in parts for name in part}
     return {name: [row for part in parts for row in part.get(name, ())] for name in names}

@@ -5,7 +5,9 @@ Put here: the manifests, parsed. Not here: a hub.
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import yaml
 
@@ -31,6 +33,25 @@ def test_every_metric_of_the_catalogue_is_forwarded() -> None:
     for entry in CATALOGUE:
         listed = entry.metric in names | FORWARDED_BY_DEFAULT
         assert listed or any(f'"{entry.metric}"' in match for match in matches), entry.metric
+
+
+def test_every_metric_of_a_dashboard_is_forwarded() -> None:
+    """Those of the portal are scraped on the hub itself."""
+    boards = Path(__file__).parents[2] / "deploy" / "dashboards" / "grafana"
+    shown = {
+        name
+        for board in boards.glob("*.json")
+        for panel in json.loads(board.read_text(encoding="utf-8"))["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"\b(?:DCGM|gpu|kube)_(?!ledger)\w+", target["expr"])
+    }
+    assert len(shown) > 30
+    names, matches = forwarded()
+    assert {
+        name
+        for name in shown
+        if name not in names | FORWARDED_BY_DEFAULT and name not in str(matches)
+    } == set()
 
 
 def test_pod_labels_are_forwarded_only_if_the_settings_keep_some() -> None:

@@ -188,6 +188,23 @@ def test_lost_rights_end_no_pod_and_are_recorded(tmp_path: Path) -> None:
     assert (gap["from"], gap["until"]) == ("2026-10-01T00:14:00Z", "2026-10-01T01:15:00Z")
 
 
+def test_a_role_without_the_right_to_budgets_loses_nothing_else(tmp_path: Path) -> None:
+    """The ClusterRole of a collector that was installed before there were GpuBudgets.
+
+    The close of an hour waits two minutes for a watch without events.
+    """
+    lost = fault("rbac_lost", -3600, 9000, resource="gpubudgets")
+    with world(crowded(), tmp_path, START, faults=(lost,)) as made:
+        made.start_collector()
+        made.advance(600 + 2 * HOUR + 180, step=60)
+    assert made.ledger.count(lost.fault_id) > 0
+    assert known(made) == TRUTH
+    assert [hour.outcome for hour in made.pull(2).hours] == [Outcome.OK, Outcome.OK]
+    listed = {(line["resource"], line["complete"]) for line in made.lines("listed")}
+    assert ("gpubudgets", True) not in listed
+    assert ("pods", False) not in listed
+
+
 def test_a_list_with_fewer_namespaces_ends_no_pod_during_a_watch(
     tmp_path: Path,
 ) -> None:

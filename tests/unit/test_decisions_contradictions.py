@@ -116,6 +116,17 @@ def test_a_monthly_budget_and_one_for_every_month_are_no_overlap() -> None:
     assert problems(table("budgets", *rows)) == []
 
 
+@pytest.mark.parametrize(("until", "is_good"), [(NOVEMBER, True), (DECEMBER, False), ("", False)])
+def test_two_clusters_are_never_the_hub_at_once(until: str, is_good: bool) -> None:
+    first, second = f"c1,east,{OCTOBER},{until}", f"c2,west,{NOVEMBER},"
+    files = table("clusters", *(f"{one},both,30,30" for one in (first, second)))
+    hubs = {name: text.replace(",\n", ",hub\n") for name, text in files.items()}
+    found = problems(hubs)
+    assert [type(one) for one in found] == ([] if is_good else [DecisionsContradict])
+    if found:
+        assert "both hold for hub" in found[0].seen
+
+
 GAP = "c1,thanos,2026-10-09T{0}:00:00Z,2026-10-09T{1}:00:00Z,{2},|,{3}"
 
 

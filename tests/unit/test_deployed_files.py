@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from html import escape
 from pathlib import Path
 
 import pytest
 
 from portal.alerting.rules import alert_groups, recorded_groups
+from portal.dashboards import DASHBOARDS, Dashboard
 from portal.metrics import METRICS, PREFIX
 from tests.deployed_files import FILES
 
@@ -30,3 +32,14 @@ def test_every_metric_of_a_rule_is_exported() -> None:
     ]
     named = {name for text in expressions for name in re.findall(rf"{PREFIX}_(\w+)", text)}
     assert named <= set(METRICS)
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda one: one.name)
+def test_the_picture_of_a_dashboard_has_its_panels(dashboard: Dashboard) -> None:
+    """tests/servers/test_dashboards_show_data.py draws it with GPU_LEDGER_WRITE_GOLDEN=1."""
+    path = ROOT / "docs" / "pictures" / "dashboards" / f"{dashboard.name}.svg"
+    text = path.read_text(encoding="utf-8")
+    for title in (dashboard.title, *(panel.title for panel in dashboard.panels)):
+        assert f">{escape(title)}</text>" in text
+    page = (ROOT / "docs" / "how-to" / "alert-the-provider.md").read_text(encoding="utf-8")
+    assert f"dashboards/{dashboard.name}.svg" in page

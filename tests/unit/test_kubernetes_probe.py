@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
@@ -97,17 +98,18 @@ def test_the_server_of_another_cluster_is_the_only_line(tmp_path: Path) -> None:
     assert line.seen == "it is the cluster other"
 
 
-def test_a_missing_right_is_named_with_its_verb(tmp_path: Path) -> None:
-    def may_not_watch_pods(request: httpx.Request) -> httpx.Response | None:
-        if request.url.path != REVIEWS or b'"pods"' not in request.content:
+@pytest.mark.parametrize("resource", ["pods", "gpubudgets"])
+def test_a_missing_right_is_named_with_its_verb(tmp_path: Path, resource: str) -> None:
+    def may_not_watch(request: httpx.Request) -> httpx.Response | None:
+        if request.url.path != REVIEWS or f'"{resource}"'.encode() not in request.content:
             return None
         allowed = b'"watch"' not in request.content
         return httpx.Response(201, json={"status": {"allowed": allowed}})
 
-    found = wrong(probed(tmp_path, may_not_watch_pods))
-    assert list(found) == ["may read pods"]
-    assert "may not watch" in found["may read pods"].seen
-    assert "ClusterRole" in found["may read pods"].remedy
+    found = wrong(probed(tmp_path, may_not_watch))
+    assert list(found) == [f"may read {resource}"]
+    assert "may not watch" in found[f"may read {resource}"].seen
+    assert "ClusterRole" in found[f"may read {resource}"].remedy
 
 
 def test_an_older_cluster_may_lack_claims_but_not_pods(tmp_path: Path) -> None:

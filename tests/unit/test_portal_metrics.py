@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from domain.clock import StoppedClock
 from portal.metrics import METRICS, PREFIX, LedgerCollector, registry_of
-from tests.portal_by_hand import NOW, OTHER, OWN, START, marts_of, write
+from tests.portal_by_hand import NOW, OTHER, OWN, RATE, START, marts_of, merged, write
 from warehouse.home import Home
 from warehouse.snapshot_reader import Snapshots
 
@@ -58,6 +58,15 @@ def test_money_and_budgets_equal_those_of_the_pages(home: Home) -> None:
     other = (OTHER, *budget[1:])
     assert found["budget_step_reached", *other, "actual", "50", "info"] == 0
     assert not [name for name in found if name[0] == "budget_forecast_ratio"]  # too early
+
+
+def test_unsold_money_is_the_price_of_the_free_cards(tmp_path: Path) -> None:
+    """5 of 8 cards were free for an hour, at 2 USD an hour; the price of a cluster comes first."""
+    own = RATE | {"cluster_id": "c1", "rate_nanos_per_hour": 2 * 10**9}
+    home = Home.create(tmp_path / "home")
+    write(home, merged(marts_of(), {"dim_rates": [RATE, own]}))
+    [(name, value)] = [(n, v) for n, v in metrics(home).items() if n[0] == "unsold_cost"]
+    assert (name[2:], value) == (("H100-80GB", "2026-10", "USD"), 10)
 
 
 def test_gaps_are_counted_until_now(home: Home) -> None:

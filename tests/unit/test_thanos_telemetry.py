@@ -9,11 +9,13 @@ import itertools
 import math
 import random
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from domain.interval import HOUR, Interval
+from fake_gpu.exporters.dcgm import RENAMED
 from ingestion.metric_catalogue import TELEMETRY_ENTRIES
 from ingestion.thanos.decode import HOUR_MS
 from ingestion.thanos.response import RawSeries
@@ -222,8 +224,10 @@ FIRST, SECOND = ({"gpu_id": "0", "gpu_partition_id": text} for text in "01")
         ("amd_gpu_temperature_celsius", OWN, "61", ("temperature", 61)),
         ("gpu_junction_temperature", FIRST, "61", ("temperature", 61)),
         ("DCGM_FI_DEV_GPU_TEMP_CELSIUS", CARD, "61", ("temperature", 61)),
-        # A field that no fact uses, and an unknown name.
-        ("DCGM_FI_DEV_SM_CLOCK_HERTZ", CARD, "1410000000", ("", 1410000000)),
+        ("DCGM_FI_PROF_PCIE_RX_BYTES", CARD, "1048576", ("pcie_received", 1048576)),
+        ("DCGM_FI_PROF_NVLINK_TX_BYTES", INSTANCE, "7", ("nvlink_sent", 7)),
+        # Fields that no reading is made of, and an unknown name.
+        ("DCGM_FI_DEV_ENC_UTIL_RATIO", CARD, "0.5", ("", 0.5)),
         ("DCGM_FI_DEV_GPU_UTIL_PERMILLE", CARD, "370", ("", 370)),
     ],
 )
@@ -239,15 +243,21 @@ def test_a_reading_has_one_name_and_unit_for_every_exporter(
     assert float(readings.maximum_value[0]) == expected[1]
 
 
-def test_dcgm_renamed_23_fields_and_changed_the_unit_of_11() -> None:
-    """The numbers of the release notes, for the default set: 22 fields and the driver's label."""
-    entries = {entry.metric: entry for entry in TELEMETRY_ENTRIES}
-    off_by_default = {"SM_UTIL", "SM_OCCUPANCY", "FP64_UTIL", "FP32_UTIL", "FP16_UTIL"}
-    renamed = [
-        (entries[entry.replaces], entry)
+def test_every_pair_of_names_is_a_field_that_dcgm_renamed() -> None:
+    pairs = {
+        entry.replaces.removeprefix("DCGM_FI_"): entry.metric.removeprefix("DCGM_FI_")
         for entry in TELEMETRY_ENTRIES
         if entry.replaces
-        and entry.metric.removeprefix("DCGM_FI_PROF_").removesuffix("_RATIO") not in off_by_default
-    ]
-    assert len(renamed) + 1 == 23
-    assert sum(before.unit != since.unit for before, since in renamed) == 11
+    }
+    assert pairs.items() <= {before: since.name for before, since in RENAMED.items()}.items()
+    asked = {entry.metric.removeprefix("DCGM_FI_") for entry in TELEMETRY_ENTRIES}
+    assert {name for name in asked & RENAMED.keys() if name not in pairs} == set()
+
+
+def test_every_metric_without_a_reading_has_a_reader() -> None:
+    """Facts about health read it by its name; video engines are read by the idle pruner."""
+    models = Path(__file__).parents[2] / "dbt" / "models"
+    text = "".join(path.read_text(encoding="utf-8") for path in models.rglob("*.sql"))
+    unread = [e.metric for e in TELEMETRY_ENTRIES if not e.reading and e.metric not in text]
+    kept = ("scrape_samples_scraped", "_ENC_UTIL", "_DEC_UTIL", "gpu_operator_")
+    assert [name for name in unread if not any(one in name for one in kept)] == []

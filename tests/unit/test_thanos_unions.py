@@ -121,7 +121,7 @@ def test_unions_single_queries_and_parts_give_the_same_rows(
     written = {row["metric"] for row in rows} - {"scrape_samples_scraped"}
     assert written <= set(of_cards)
     of_cards = sorted(written)
-    assert len(of_cards) == 32, "the default set and the profiling fields 1001 to 1012"
+    assert len(of_cards) == 22, "the default set that is read, and the fields 1001 to 1012"
     for metric in of_cards:
         found = [row for row in rows if row["metric"] == metric]
         assert {row["hour_started_at"].hour for row in found} == {1, 2, 3}

@@ -1,6 +1,7 @@
 -- noqa: disable=LT02,LT05
 -- (jinja repeats parts of this model; its own indentation follows the loops)
-{#- Readings, and how many whole units one of them is: millionths, MiB, mW, m°C. -#}
+{#- Readings, and how many whole units one of them is: millionths, bytes/s, MiB, mW,
+    m°C. -#}
 {% set readings = [
     ('use', 1000000),
     ('card_use', 1000000),
@@ -12,6 +13,10 @@
     ('fp64_active', 1000000),
     ('fp32_active', 1000000),
     ('fp16_active', 1000000),
+    ('pcie_sent', 1),
+    ('pcie_received', 1),
+    ('nvlink_sent', 1),
+    ('nvlink_received', 1),
     ('memory_used', 1),
     ('power', 1000),
     ('temperature', 1000),
