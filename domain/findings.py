@@ -14,11 +14,11 @@ from domain.billing_period import BillingPeriod
 
 
 class Remedy(StrEnum):
-    """Which of three a finding is."""
+    """The kind of remedy of a finding."""
 
-    BACKFILL = "backfill"  # asking again can bring the evidence
-    COVERED = "covered"  # the other source saw it
-    SIGN = "sign"  # only a person can accept it
+    BACKFILL = "backfill"  # a later query can return the evidence
+    NONE = "none"  # the finding needs no action
+    CORRECT = "correct"  # correct the cause, or record a decision
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -71,10 +71,11 @@ class FindingKind:
 
 
 _REMEDIES = {
-    Remedy.BACKFILL: "Remedy: run the backfill command that the finding prints; where the source "
-    "keeps no history, accept the gap.",
-    Remedy.COVERED: "Remedy: none needed, the other source saw the same time.",
-    Remedy.SIGN: "Remedy: a dated decision, which is printed on every affected invoice.",
+    Remedy.BACKFILL: "Kind of remedy: `backfill`. Run the backfill command that the finding "
+    "prints; where the source keeps no history, accept the gap.",
+    Remedy.NONE: "Kind of remedy: `none`. The finding needs no action before a close.",
+    Remedy.CORRECT: "Kind of remedy: `correct`. Correct the cause, or record a dated decision; a "
+    "decision is printed on every affected invoice.",
 }
 
 _KINDS = (
@@ -96,7 +97,7 @@ _KINDS = (
         "GAP-002",
         "samples_missing",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="Samples that were due in this time are missing, while the journal was unbroken. A "
         "single missed scrape is enough to be listed here. The finding names the cause, if the "
         "other evidence of the hour shows it: target down, metric not allowed or renamed, push to "
@@ -114,7 +115,7 @@ _KINDS = (
         "GAP-003",
         "journal_missing",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="No collector watched the cluster in this time, while samples were complete. No "
         "API server answers for the past, so the journal of this time cannot be backfilled. The "
         "cause is `collector lost` where it saw nothing of the hour, else `journal gap`.",
@@ -127,7 +128,7 @@ _KINDS = (
         "GAP-004",
         "gap_accepted",
         blocks=False,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.NONE,
         means="A dated decision accepts time that no expected source covers.",
         bill="Use in this time is not billed; treatment, reason and approver are printed on "
         "every invoice of the period.",
@@ -150,7 +151,7 @@ _KINDS = (
         "GAP-006",
         "uncertainty_limit_exceeded",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="The uncertain seconds of a tenant, of starts and ends known only from samples, are "
         "a larger share of its weighted seconds than the policy `uncertainty_limit` allows "
         "(0.5 % without a decision), in clusters whose journal is expected.",
@@ -162,7 +163,7 @@ _KINDS = (
         "GAP-007",
         "metric_never_seen",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="A metric that the ledger needs was due and has no sample in the whole period, while "
         "others of the cluster have: it is not on the cluster's allow-list, or has another name "
         "there. Requests are due only while the journal, the scheduler, telemetry or another "
@@ -176,7 +177,7 @@ _KINDS = (
         "GAP-008",
         "attribution_lost",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="Telemetry of a busy device names no pod, although one was allocated: the exporter "
         "was up and had lost its connection to the kubelet.",
         bill="None: telemetry never decides an amount. The idle time of these hours is not known.",
@@ -187,7 +188,7 @@ _KINDS = (
         "GAP-009",
         "single_pods_missing",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="Samples of single pods that were due in these hours are missing, while those of "
         "other pods are there: `fct_coverage.pod_missing_count` has their number by hour. A "
         "receiver or a scrape loses single series now and then.",
@@ -200,7 +201,7 @@ _KINDS = (
         "USE-001",
         "device_used_unallocated",
         blocks=False,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="A device was busy while no pod held it: a pod uses devices that it did not request, "
         "a process runs on the node itself, or both sources missed an allocation.",
         bill="This use is not billed.",
@@ -211,7 +212,7 @@ _KINDS = (
         "USE-002",
         "device_reported_twice",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="A device reported the same reading under two names in consecutive hours, those of "
         "DCGM before and since 4.7: two dcgm-exporters run on its node. One hour with both names "
         "is an upgrade and no finding.",
@@ -223,7 +224,7 @@ _KINDS = (
         "REC-001",
         "sources_disagree",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="The evidence about a pod contradicts itself. The two sources differ: samples where "
         "the journal says that it did not run, none where they were due, a pod that the journal "
         "does not have, or another number of devices. Or the samples differ among themselves: two "
@@ -253,7 +254,7 @@ _KINDS = (
         "REC-003",
         "too_short_to_be_sampled",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="A pod started and ended between two scrapes, so no sample shows it. The journal "
         "does.",
         bill="It is billed by its lifecycle, to the second.",
@@ -263,7 +264,7 @@ _KINDS = (
         "REC-004",
         "dispute_accepted",
         blocks=False,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.NONE,
         means="The sources contradicted each other, and a dated decision chooses one of them.",
         bill="The amount follows the decision, which is printed on the affected invoices.",
         to_do="Nothing has to be done.",
@@ -272,7 +273,7 @@ _KINDS = (
         "PRICE-001",
         "usage_without_price",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="There is a price list, but no row of it covers this use: no rate for this GPU "
         "class and shape, in this cluster, at this time.",
         bill="This use would be free.",
@@ -282,7 +283,7 @@ _KINDS = (
         "PRICE-002",
         "price_change_needs_second_name",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="A rate differs by more than 25 % from the one before it, and its row in rates.csv "
         "has no second name. Prices wrong by a factor of ten look like this.",
         bill="Every line of this class and shape would be wrong by the same factor.",
@@ -292,7 +293,7 @@ _KINDS = (
         "EDIT-001",
         "closed_decision_edited",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="A row of a decision table that a closed period was billed by is not in the table "
         "any more: it was edited in place, or removed. A decision changes by a new row with a date "
         "of its own.",
@@ -306,7 +307,7 @@ _KINDS = (
         "DEV-001",
         "device_unknown",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="Pods used a device that belongs to no GPU class: an unknown product, resource "
         "name or MIG profile.",
         bill="The seconds are counted, but they have no price.",
@@ -316,7 +317,7 @@ _KINDS = (
         "CONS-001",
         "sums_differ",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="Two sums that are equal by definition differ.",
         bill="At least one of the two numbers is wrong.",
         to_do="Rebuild the period with `gpu-ledger refresh`. If it remains, it is a defect of "
@@ -326,7 +327,7 @@ _KINDS = (
         "CONS-002",
         "capacity_not_conserved",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="Running, held, idle, unsold, unhealthy and withdrawn share seconds of a node do "
         "not add up to its installed capacity times the measured time.",
         bill="Something was counted twice, or not at all.",
@@ -337,7 +338,7 @@ _KINDS = (
         "CONS-003",
         "more_allocated_than_capacity",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="At one instant more cards of a node, or more of their shares, were allocated than "
         "the node has.",
         bill="At least one pod on this node is billed for a device that it did not have.",
@@ -347,7 +348,7 @@ _KINDS = (
         "TEN-001",
         "namespace_made_again",
         blocks=False,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="A namespace was deleted and created again: the same name, another UID, perhaps "
         "another owner.",
         bill="The tenant is the namespace by name; both namespaces are on one invoice unless a "
@@ -359,7 +360,7 @@ _KINDS = (
         "BUD-001",
         "budget_differs_between_clusters",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="A tenant has GpuBudgets of one name in several clusters, and they are not the same. "
         "A budget counts the tenant's cost in all clusters, so that only one of them can hold.",
         bill="No amount depends on it. The GpuBudget of the hub counts (column `role` of "
@@ -370,7 +371,7 @@ _KINDS = (
         "BUD-002",
         "budget_not_counted",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="A GpuBudget is not valid, is in another currency than the prices, or is one of more "
         "than 50 of its tenant.",
         bill="No amount depends on it. The budget is ignored: nothing is notified.",
@@ -381,7 +382,7 @@ _KINDS = (
         "JRN-001",
         "journal_contradicts_itself",
         blocks=False,
-        remedy=Remedy.COVERED,
+        remedy=Remedy.NONE,
         means="The API of a cluster made two statements that cannot both be true: an end that "
         "moved, a deleted pod that exists again, an object that a list did not have and a later "
         "list had, a clock or a resource version that went back.",
@@ -394,7 +395,7 @@ _KINDS = (
         "CHECK-001",
         "check_failed",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="A named check found rows that break its rule.",
         bill="The facts contradict a rule that holds for every correct month.",
         to_do="See the check's rows with `gpu-ledger check P -o json`; repair the cause, then "
@@ -404,7 +405,7 @@ _KINDS = (
         "CHECK-002",
         "check_not_executed",
         blocks=True,
-        remedy=Remedy.SIGN,
+        remedy=Remedy.CORRECT,
         means="A required check did not run, or evaluated no row. A check without rows would pass "
         "with any fault.",
         bill="Other faults may not have been found.",

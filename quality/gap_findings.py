@@ -29,7 +29,7 @@ def command(report: GapReport) -> str:
         return ""
     if report.backfillable:
         return pull_command(report.cluster_id, report.hours)
-    return sign(report) if report.name == "hour_not_measured" else ""
+    return accept_command(report) if report.name == "hour_not_measured" else ""
 
 
 def pull_command(cluster_id: str, hours: Interval) -> str:
@@ -39,7 +39,7 @@ def pull_command(cluster_id: str, hours: Interval) -> str:
     )
 
 
-def sign(report: GapReport) -> str:
+def accept_command(report: GapReport) -> str:
     return (
         f"gpu-ledger accept-gap --cluster {report.cluster_id} --source {report.sources[0]} "
         f"--from {format_instant(report.interval.started_at)} "
@@ -97,7 +97,7 @@ def _remedy_text(report: GapReport) -> str:
 def _remedy(report: GapReport) -> Remedy | None:
     if report.name != "hour_not_measured":
         return None
-    return Remedy.BACKFILL if report.backfillable else Remedy.SIGN
+    return Remedy.BACKFILL if report.backfillable else Remedy.CORRECT
 
 
 def _hours(hours: Interval) -> str:

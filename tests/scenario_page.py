@@ -159,13 +159,13 @@ def _faults() -> str:
 
 def _codes() -> str:
     lines = [
-        "### What each code is",
+        "### Codes",
         "",
-        "The codes name what goes wrong with real sources. One with a star is among those that",
-        "most often corrupt a bill in silence. What is no fault line is something that really",
-        "happens: a scenario of the library tells it.",
+        "Each code names a problem of real sources. A star marks the problems that most often",
+        "falsify a bill without an error. A problem without a fault is part of a scenario of the",
+        "library.",
         "",
-        "| code | what goes wrong | faults | scenarios |",
+        "| code | problem | faults | scenarios |",
         "|---|---|---|---|",
     ]
     for code in (*fault_codes.SAMPLES, *fault_codes.KUBERNETES):

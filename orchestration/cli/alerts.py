@@ -151,7 +151,7 @@ Examples:
 @home_option
 @output_option
 def send(home_path: Path, output: str) -> int:
-    """Post what is due to every Alertmanager of config.toml, and record it.
+    """Post all due alerts to every Alertmanager of config.toml, and record them.
 
     Dagster runs the same every ten minutes. Each step of a budget is notified once per month: a
     step is posted until an Alertmanager has kept it long enough to notify it, and never again. The

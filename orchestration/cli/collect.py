@@ -49,8 +49,8 @@ def collect(
 ) -> None:
     """Watch a cluster's Kubernetes API and write its journal, until interrupted.
 
-    Each event is on disk before it counts. A restarted collector continues its journal and records
-    the gap.
+    An event counts as recorded when it is on disk. A restarted collector continues its
+    journal and records the gap.
     """
     stop = threading.Event()
 

@@ -87,10 +87,10 @@ def doctor(
     whether the warehouse has the facts that were built last. Where [engine] kind is "spark" in
     config.toml, it checks that the extra and Java are installed. Where [alerts] send is true, it
     checks that every Alertmanager responds, and that no PrometheusRule raises the same alerts;
-    else it names the way of alerts that is possible (with --all), or what each way lacks. With
-    --portal-kubeconfig or [portal.review_clusters] in config.toml, it checks the rights of the
-    portal's account by a SelfSubjectAccessReview. Each problem has a remedy. The exit code is 1 if
-    there is a problem.
+    where it is false, it lists the possible ways to send alerts (with --all), or the part that each
+    way lacks. With --portal-kubeconfig or [portal.review_clusters] in config.toml, it checks the
+    rights of the portal's account by a SelfSubjectAccessReview. Each problem has a remedy. The exit
+    code is 1 if there is a problem.
 
     With --in-cluster, it also checks the rights of each installed component, the allowlist of a hub
     of ACM, the API server's clock, the tokens of the sample stores, the home's volume, the

@@ -164,7 +164,11 @@ Examples:
 )
 @click.option("--address", default="", help="Address of the exporter (default: all).")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Its port."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port of the exporter.",
 )
 def run(
     node_name: str,

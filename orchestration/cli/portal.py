@@ -92,8 +92,8 @@ NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 @click.option(
     "--metrics-port",
     type=int,
-    help="Port of /metrics for the provider's Prometheus, without TLS and tokens: let nobody else "
-    "reach it (default: no metrics).",
+    help="Port of /metrics for the provider's Prometheus, without TLS and tokens: allow no other "
+    "client to reach it (default: no metrics).",
 )
 @click.option(
     "--metrics-host",

@@ -225,7 +225,7 @@ records_option = click.option(
     "namespace_pattern",
     type=Pattern(),
     default="",
-    help="Namespaces to look at.",
+    help="Namespaces to examine.",
 )
 @click.option(
     "-m",
@@ -233,7 +233,7 @@ records_option = click.option(
     "model_pattern",
     type=Pattern(),
     default="",
-    help="GPU models to look at, such as 'NVIDIA A100.*'.",
+    help="GPU models to examine, such as 'NVIDIA A100.*'.",
 )
 @click.option(
     "--exclude-namespaces",
@@ -262,20 +262,20 @@ records_option = click.option(
     type=click.IntRange(1, 1000),
     default=STOPS_PER_PASS_LIMIT,
     show_default=True,
-    help="Most stops of one pass.",
+    help="Maximum number of stops in a pass.",
 )
 @click.option(
     "--stops-per-hour",
     type=click.IntRange(1, 10_000),
     default=STOPS_PER_HOUR_LIMIT,
     show_default=True,
-    help="Most stops of one hour.",
+    help="Maximum number of stops in an hour.",
 )
 @click.option(
     "--kill-switch",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="While this file exists and does not say 'off', only report.",
+    help="While this file exists and does not contain 'off', only report.",
 )
 @click.option(
     "--alertmanager-url",
@@ -398,7 +398,7 @@ def explain(pod: str, output: str, **options: Any) -> int:
 def restore(kind: str, workload: str, output: str, **options: Any) -> int:
     """Set a stopped workload to exactly its previous state.
 
-    Refused if someone changed it after the stop.
+    Refused if the workload was changed after the stop.
     """
     namespace, name = _namespace_and_name(workload)
     kinds = {known.lower(): known for known in STOPPABLE_KINDS}
@@ -424,7 +424,7 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
 @records_option
 @output_option
 def list_stops(show_all: bool, output: str, **options: Any) -> int:
-    """List stopped workloads: since when, on which evidence, restored when.
+    """List stopped workloads: time and evidence of the stop, and time of the restore.
 
     With a home, also the money saved: the hourly cost of the stopped pods, as billed in the month
     of the stop, times the hours from the stop to the restore.
@@ -451,7 +451,7 @@ Examples:
 @records_option
 @output_option
 def report(until: datetime | None, output: str, **options: Any) -> int:
-    """Print what stops of one week returned and saved, by namespace.
+    """Print the device-hours and the cost that stops of one week saved, by namespace.
 
     Device-hours are those of stopped workloads within the week. With a home, saved is their hourly
     cost, as billed in the month of the stop. Stops without a known price are counted apart.

@@ -74,7 +74,7 @@ NOT_BILLABLE = {
 
 def blocking_finding() -> Finding:
     return Finding(
-        "GAP-001", "hour_not_measured", "c1", "nothing", "why", "pull", True, Remedy.SIGN
+        "GAP-001", "hour_not_measured", "c1", "nothing", "why", "pull", True, Remedy.CORRECT
     )
 
 

@@ -140,7 +140,7 @@ def test_refused_samples_block_without_a_journal_until_accepted(world: World) ->
     world.refused = [RENAMED]
     world.write()
     [finding] = [f for f in findings(world) if f.code.startswith("GAP")]
-    assert (finding.code, finding.blocks, finding.remedy) == ("GAP-001", True, Remedy.SIGN)
+    assert (finding.code, finding.blocks, finding.remedy) == ("GAP-001", True, Remedy.CORRECT)
     assert finding.where == "cluster c1, 2026-10-09T10:10:00Z to 2026-10-09T10:20:00Z"
     assert "label renamed" in finding.seen
     world.accepted_gaps = [

@@ -84,7 +84,7 @@ def test_a_gap_covered_by_the_other_source_does_not_block(source: str, name: str
     [finding] = coverage_findings(MEASURED, [gap(source, hours(9, 10))], [], NO_STAKES)
     assert finding.name == name
     assert not finding.blocks
-    assert finding.remedy is Remedy.COVERED
+    assert finding.remedy is Remedy.NONE
 
 
 @pytest.mark.parametrize("source", [SAMPLES, JOURNAL])
@@ -211,7 +211,7 @@ def test_a_gap_without_backfill_shows_how_to_accept_it() -> None:
         gap(JOURNAL, hours(9, 10), "no collector", backfillable=False),
     ]
     [finding] = coverage_findings(MEASURED, gaps, [], NO_STAKES)
-    assert finding.remedy is Remedy.SIGN
+    assert finding.remedy is Remedy.CORRECT
     assert finding.what_to_do.startswith(
         "it cannot be backfilled: gpu-ledger accept-gap --cluster c1"
     )
