@@ -122,50 +122,15 @@ measured as (
 
 ),
 
-reached as (
-
-    select
-        *,
-        max(last_sampled_ms) over (
-            partition by pod_number, window_number
-            order by first_sampled_ms, last_sampled_ms
-            rows between unbounded preceding and 1 preceding
-        ) as previous_sampled_ms
-    from measured
-
-),
-
-numbered as (
-
-    select
-        *,
-        sum(
-            case
-                when
-                    {{ is_gap(
-                        'first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds'
-                    ) }}
-                    then 1
-                else 0
-            end
-        ) over (
-            partition by pod_number, window_number
-            order by first_sampled_ms, last_sampled_ms
-            rows between unbounded preceding and current row
-        ) as interval_number
-    from reached
-
-),
-
 intervals as (
 
-    select
-        pod_number,
-        window_number,
-        {{ whole_quotient('min(first_sampled_ms)', 1000) }} as first_sampled_second,
-        {{ whole_quotient('max(last_sampled_ms)', 1000) }} as last_sampled_second
-    from numbered
-    group by pod_number, window_number, interval_number
+    {{ joined_intervals(
+        'measured',
+        ['pod_number', 'window_number', 'sample_interval_seconds'],
+        'first_sampled_ms',
+        'last_sampled_ms',
+        is_gap('first_sampled_ms - reached', 'sample_interval_seconds')
+    ) }}
 
 )
 
@@ -173,8 +138,8 @@ select
     pods.cluster_id,
     pods.pod_uid,
     intervals.window_number,
-    intervals.first_sampled_second,
-    intervals.last_sampled_second
+    {{ whole_quotient('intervals.first_sampled_ms', 1000) }} as first_sampled_second,
+    {{ whole_quotient('intervals.last_sampled_ms', 1000) }} as last_sampled_second
 from intervals
 inner join pods
     on intervals.pod_number = pods.pod_number

@@ -14,23 +14,6 @@ instants as (
 
 ),
 
-runs as (
-
-    select *
-    from {{ ref('int_pod_sample_runs') }}
-    union all
-    select
-        cluster_id,
-        series_key,
-        metric,
-        sample_quantity,
-        first_sampled_ms,
-        last_sampled_ms
-    from {{ ref('int_sample_runs') }}
-    where metric in ('kube_node_info', 'kube_node_status_capacity')
-
-),
-
 series as (
 
     select distinct
@@ -43,12 +26,33 @@ series as (
     from {{ ref('stg_thanos__series') }}
     where
         metric in (
+            'up',
+            'kube_node_info',
+            'kube_node_status_capacity',
             'kube_pod_container_resource_requests',
             'kube_pod_init_container_resource_requests',
             'kube_pod_resource_request',
-            'kube_node_info',
-            'kube_node_status_capacity'
+            'kube_pod_resourceclaim_info'
         )
+
+),
+
+runs as (
+
+    select
+        cluster_id,
+        series_key,
+        first_sampled_ms,
+        last_sampled_ms
+    from {{ ref('int_pod_sample_runs') }}
+    union all
+    select
+        cluster_id,
+        series_key,
+        first_sampled_ms,
+        last_sampled_ms
+    from {{ ref('int_sample_runs') }}
+    where metric in ('kube_node_info', 'kube_node_status_capacity')
 
 ),
 
@@ -81,92 +85,84 @@ requesting as (
 ),
 
 -- Pods of the scheduler's metric that kube-state-metrics shows no request of, and every node.
-followed_series as (
+followed_runs as (
 
     select
+        windows.window_number,
+        windows.window_started_second,
+        windows.sample_interval_seconds,
         series.cluster_id,
-        series.series_key,
         series.metric,
-        series.node_name
+        series.node_name,
+        series.series_key,
+        runs.first_sampled_ms as started_ms,
+        runs.last_sampled_ms as ended_ms
     from series
     left join requesting
         on
             series.cluster_id = requesting.cluster_id
             and series.namespace = requesting.namespace
             and series.pod_name = requesting.pod_name
+    inner join runs
+        on
+            series.cluster_id = runs.cluster_id
+            and series.series_key = runs.series_key
+    inner join windows
+        on series.cluster_id = windows.cluster_id
     where
         series.metric = 'kube_node_info'
         or (series.metric = 'kube_pod_resource_request' and requesting.pod_name is null)
 
 ),
 
-followed_runs as (
-
-    select
-        windows.window_number,
-        windows.cluster_id,
-        windows.sample_interval_seconds,
-        followed_series.metric,
-        followed_series.node_name,
-        followed_series.series_key,
-        runs.first_sampled_ms,
-        runs.last_sampled_ms,
-        max(runs.last_sampled_ms) over (
-            partition by windows.window_number, followed_series.series_key
-            order by runs.first_sampled_ms, runs.last_sampled_ms
-            rows between unbounded preceding and 1 preceding
-        ) as previous_sampled_ms
-    from followed_series
-    inner join runs
-        on
-            followed_series.cluster_id = runs.cluster_id
-            and followed_series.series_key = runs.series_key
-    inner join windows
-        on followed_series.cluster_id = windows.cluster_id
-
-),
-
-followed_numbered as (
-
-    select
-        *,
-        sum(
-            case
-                when
-                    {{ is_gap(
-                        'first_sampled_ms - previous_sampled_ms', 'sample_interval_seconds'
-                    ) }}
-                    then 1
-                else 0
-            end
-        ) over (
-            partition by window_number, series_key
-            order by first_sampled_ms, last_sampled_ms
-            rows between unbounded preceding and current row
-        ) as interval_number
-    from followed_runs
-
-),
-
 followed as (
 
+    {{ joined_intervals(
+        'followed_runs',
+        ['window_number', 'window_started_second', 'sample_interval_seconds', 'cluster_id',
+            'metric', 'node_name', 'series_key'],
+        'started_ms',
+        'ended_ms',
+        is_gap('started_ms - reached', 'sample_interval_seconds')
+    ) }}
+
+),
+
+capacity as (
+
     select
-        window_number,
-        cluster_id,
-        sample_interval_seconds,
-        metric,
-        node_name,
-        min(first_sampled_ms) as started_ms,
-        max(last_sampled_ms) as ended_ms
-    from followed_numbered
-    group by
-        window_number,
-        cluster_id,
-        sample_interval_seconds,
-        metric,
-        node_name,
-        series_key,
-        interval_number
+        series.cluster_id,
+        series.node_name,
+        min(runs.first_sampled_ms) as first_sampled_ms
+    from series
+    inner join runs
+        on
+            series.cluster_id = runs.cluster_id
+            and series.series_key = runs.series_key
+    where series.metric = 'kube_node_status_capacity'
+    group by series.cluster_id, series.node_name
+
+),
+
+-- A node that joins has no devices before its device plugin registers them.
+device_nodes as (
+
+    select
+        followed.window_number,
+        case
+            when
+                followed.started_ms
+                <= (followed.window_started_second + followed.sample_interval_seconds) * 1000
+                then followed.started_ms
+            else greatest(capacity.first_sampled_ms, followed.started_ms)
+        end as started_ms,
+        followed.ended_ms
+    from followed
+    inner join capacity
+        on
+            followed.cluster_id = capacity.cluster_id
+            and followed.node_name = capacity.node_name
+    where followed.metric = 'kube_node_info'
 
 ),
 
@@ -223,9 +219,9 @@ using_pods as (
     left join (
         select distinct
             cluster_id,
-            {{ label('labels', 'namespace') }} as namespace,
+            namespace,
             pod_name
-        from {{ ref('stg_thanos__series') }}
+        from series
         where metric in ('up', 'kube_pod_resourceclaim_info')
     ) as others
         on
@@ -241,83 +237,6 @@ using_pods as (
         ) > 0
         and requested.cluster_id is null
         and others.pod_name is null
-
-),
-
-device_pods as (
-
-    select
-        windows.window_number,
-        sampled_pods.started_ms,
-        sampled_pods.ended_ms
-    from sampled_pods
-    inner join windows
-        on sampled_pods.cluster_id = windows.cluster_id
-    union all
-    select
-        window_number,
-        started_ms,
-        ended_ms
-    from followed
-    where metric = 'kube_pod_resource_request'
-    union all
-    select
-        window_number,
-        started_ms,
-        ended_ms
-    from watched_pods
-    union all
-    select
-        window_number,
-        started_ms,
-        ended_ms
-    from using_pods
-
-),
-
-capacity as (
-
-    select
-        series.cluster_id,
-        series.node_name,
-        runs.first_sampled_ms
-    from series
-    inner join runs
-        on
-            series.cluster_id = runs.cluster_id
-            and series.series_key = runs.series_key
-    where series.metric = 'kube_node_status_capacity'
-
-),
-
--- A node that joins has no devices before its device plugin registers them.
-device_nodes as (
-
-    select
-        followed.window_number,
-        case
-            when
-                followed.started_ms
-                <= (windows.window_started_second + windows.sample_interval_seconds) * 1000
-                then followed.started_ms
-            else min(greatest(capacity.first_sampled_ms, followed.started_ms))
-        end as started_ms,
-        followed.ended_ms
-    from followed
-    inner join windows
-        on followed.window_number = windows.window_number
-    inner join capacity
-        on
-            followed.cluster_id = capacity.cluster_id
-            and followed.node_name = capacity.node_name
-    where followed.metric = 'kube_node_info'
-    group by
-        followed.window_number,
-        followed.node_name,
-        followed.started_ms,
-        followed.ended_ms,
-        windows.window_started_second,
-        windows.sample_interval_seconds
 
 ),
 
@@ -338,9 +257,59 @@ any_pods as (
 
 ),
 
+known as (
+
+    select
+        windows.window_number,
+        'pod with devices' as subject,
+        sampled_pods.started_ms,
+        sampled_pods.ended_ms
+    from sampled_pods
+    inner join windows
+        on sampled_pods.cluster_id = windows.cluster_id
+    union all
+    select
+        window_number,
+        'pod with devices' as subject,
+        started_ms,
+        ended_ms
+    from followed
+    where metric = 'kube_pod_resource_request'
+    union all
+    select
+        window_number,
+        'pod with devices' as subject,
+        started_ms,
+        ended_ms
+    from watched_pods
+    union all
+    select
+        window_number,
+        'pod with devices' as subject,
+        started_ms,
+        ended_ms
+    from using_pods
+    union all
+    select
+        window_number,
+        'pod' as subject,
+        started_ms,
+        ended_ms
+    from any_pods
+    union all
+    select
+        window_number,
+        'node with devices' as subject,
+        started_ms,
+        ended_ms
+    from device_nodes
+
+),
+
+-- The other metrics that a cluster has, and `up`, are due all the time.
 steady as (
 
-    select distinct
+    select
         cluster_id,
         metric
     from instants
@@ -355,8 +324,26 @@ steady as (
 
 ),
 
-intervals as (
+due as (
 
+    select
+        known.window_number,
+        metrics.metric,
+        known.started_ms,
+        known.ended_ms
+    from known
+    inner join (
+        values
+        ('pod with devices', 'kube_pod_container_resource_requests'),
+        ('pod with devices', 'kube_pod_status_phase'),
+        ('pod with devices', 'kube_pod_info'),
+        ('pod', 'kube_pod_status_phase'),
+        ('pod', 'kube_pod_info'),
+        ('node with devices', 'kube_node_status_capacity'),
+        ('node with devices', 'kube_node_status_allocatable')
+    ) as metrics (subject, metric)
+        on known.subject = metrics.subject
+    union all
     select
         windows.window_number,
         steady.metric,
@@ -365,92 +352,30 @@ intervals as (
     from windows
     inner join steady
         on windows.cluster_id = steady.cluster_id
-    union all
-    select
-        device_pods.window_number,
-        metrics.metric,
-        device_pods.started_ms,
-        device_pods.ended_ms
-    from device_pods
-    cross join (
-        values
-        ('kube_pod_container_resource_requests'), ('kube_pod_status_phase'), ('kube_pod_info')
-    ) as metrics (metric)
-    union all
-    select
-        any_pods.window_number,
-        metrics.metric,
-        any_pods.started_ms,
-        any_pods.ended_ms
-    from any_pods
-    cross join (values ('kube_pod_status_phase'), ('kube_pod_info')) as metrics (metric)
-    union all
-    select
-        device_nodes.window_number,
-        metrics.metric,
-        device_nodes.started_ms,
-        device_nodes.ended_ms
-    from device_nodes
-    cross join (
-        values ('kube_node_status_capacity'), ('kube_node_status_allocatable')
-    ) as metrics (metric)
 
 ),
 
--- Equal intervals are one: the next two steps number intervals in the order of their ends, and
--- equal ones have no order.
 clipped as (
 
     select distinct
-        intervals.window_number,
+        due.window_number,
         windows.cluster_id,
-        intervals.metric,
-        greatest(intervals.started_ms, windows.window_started_second * 1000) as started_ms,
-        least(intervals.ended_ms, windows.window_ended_second * 1000) as ended_ms
-    from intervals
+        due.metric,
+        greatest(due.started_ms, windows.window_started_second * 1000) as started_ms,
+        least(due.ended_ms, windows.window_ended_second * 1000) as ended_ms
+    from due
     inner join windows
-        on intervals.window_number = windows.window_number
-
-),
-
-reached as (
-
-    select
-        *,
-        max(ended_ms) over (
-            partition by window_number, metric
-            order by started_ms, ended_ms
-            rows between unbounded preceding and 1 preceding
-        ) as previous_ended_ms
-    from clipped
-    where started_ms <= ended_ms
-
-),
-
-numbered as (
-
-    select
-        *,
-        sum(case when started_ms <= previous_ended_ms then 0 else 1 end) over (
-            partition by window_number, metric
-            order by started_ms, ended_ms
-            rows between unbounded preceding and current row
-        ) as interval_number
-    from reached
-
-),
-
-due as (
-
-    select
-        window_number,
-        cluster_id,
-        metric,
-        min(started_ms) as started_ms,
-        max(ended_ms) as ended_ms
-    from numbered
-    group by window_number, cluster_id, metric, interval_number
+        on due.window_number = windows.window_number
+    where
+        greatest(due.started_ms, windows.window_started_second * 1000)
+        <= least(due.ended_ms, windows.window_ended_second * 1000)
 
 )
 
-select * from due
+{{ joined_intervals(
+    'clipped',
+    ['window_number', 'cluster_id', 'metric'],
+    'started_ms',
+    'ended_ms',
+    'started_ms > reached'
+) }}

@@ -18,8 +18,8 @@ watched as (
 
     select distinct
         watches.cluster_id,
-        watches.watched_from_second,
-        watches.watched_until_second
+        watches.watched_from_second as started_second,
+        watches.watched_until_second as ended_second
     from watches
     inner join attempts
         on
@@ -30,43 +30,12 @@ watched as (
 
 ),
 
-reached as (
-
-    select
-        *,
-        max(watched_until_second) over (
-            partition by cluster_id
-            order by watched_from_second, watched_until_second
-            rows between unbounded preceding and 1 preceding
-        ) as previous_until_second
-    from watched
-
-),
-
 -- Touching watches are one: hours end where the next ones begin.
-numbered as (
-
-    select
-        *,
-        sum(
-            case when watched_from_second <= previous_until_second then 0 else 1 end
-        ) over (
-            partition by cluster_id
-            order by watched_from_second, watched_until_second
-            rows between unbounded preceding and current row
-        ) as interval_number
-    from reached
-
-),
-
 joined as (
 
-    select
-        cluster_id,
-        min(watched_from_second) as started_second,
-        max(watched_until_second) as ended_second
-    from numbered
-    group by cluster_id, interval_number
+    {{ joined_intervals(
+        'watched', ['cluster_id'], 'started_second', 'ended_second', 'started_second > reached'
+    ) }}
 
 ),
 

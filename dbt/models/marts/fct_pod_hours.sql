@@ -1,14 +1,5 @@
 with
 
-hours as (
-
-    select
-        *,
-        billable_seconds * device_count as device_seconds
-    from {{ ref('int_allocation_hours') }}
-
-),
-
 charges as (
 
     select * from {{ ref('int_charges') }}
@@ -39,10 +30,10 @@ lengths as (
 
     select
         charge_number,
-        device_seconds,
+        billable_seconds * device_count as device_seconds,
         count(*) as hour_count
-    from hours
-    group by charge_number, device_seconds
+    from {{ ref('int_allocation_hours') }}
+    group by charge_number, billable_seconds * device_count
 
 ),
 
@@ -87,21 +78,18 @@ remainders as (
 
 ),
 
-shared as (
+raised as (
 
     select
-        hours.*,
+        shares.charge_number,
+        shares.device_seconds,
         shares.whole_nanos,
         shares.remainder,
         remainders.equal_count,
         greatest(
             least(remainders.left_nanos - remainders.larger_count, remainders.equal_count), 0
         ) as raised_count
-    from hours
-    inner join shares
-        on
-            hours.charge_number = shares.charge_number
-            and hours.device_seconds = shares.device_seconds
+    from shares
     inner join remainders
         on
             shares.charge_number = remainders.charge_number
@@ -113,25 +101,37 @@ shared as (
 ranked as (
 
     select
-        *,
+        hours.*,
+        raised.whole_nanos,
+        raised.raised_count,
         1 as remainder_rank
-    from shared
-    where raised_count in (0, equal_count)
+    from {{ ref('int_allocation_hours') }} as hours
+    inner join raised
+        on
+            hours.charge_number = raised.charge_number
+            and hours.billable_seconds * hours.device_count = raised.device_seconds
+    where raised.raised_count in (0, raised.equal_count)
     union all
     select
-        *,
+        hours.*,
+        raised.whole_nanos,
+        raised.raised_count,
         row_number() over (
-            partition by charge_number, remainder
+            partition by hours.charge_number, raised.remainder
             order by
-                allocation_number,
-                holder_count,
-                started_second,
-                ended_second,
-                allocation_state,
-                method_reason
+                hours.allocation_number,
+                hours.holder_count,
+                hours.started_second,
+                hours.ended_second,
+                hours.allocation_state,
+                hours.method_reason
         ) as remainder_rank
-    from shared
-    where raised_count not in (0, equal_count)
+    from {{ ref('int_allocation_hours') }} as hours
+    inner join raised
+        on
+            hours.charge_number = raised.charge_number
+            and hours.billable_seconds * hours.device_count = raised.device_seconds
+    where raised.raised_count not in (0, raised.equal_count)
 
 ),
 
