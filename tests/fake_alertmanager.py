@@ -1,8 +1,7 @@
 """An Alertmanager in memory, by a clock of its own: alerts, groups, inhibition, notification log.
 
 Put here: the parts of the API v2 and of the notification pipeline that gpu-ledger uses.
-Not here: expectations. `tests/servers/test_alerts_reach_alertmanager.py` runs one script on this
-and on the real server.
+Not here: expectations. Those of `tests/alert_scenarios.py` hold for this and for the real server.
 
 Groups are by namespace; a higher step of the same budget and kind inhibits lower ones.
 """
@@ -13,11 +12,14 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-Labels = tuple[tuple[str, str], ...]
+from clients.alertmanager import Alertmanager
+from tests.alert_scenarios import TEN_MINUTES, Labels, Scene
+
 SAME_BUDGET = ("namespace", "budget", "source", "period", "kind")
 
 
@@ -127,3 +129,40 @@ class FakeAlertmanager:
 
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
+
+
+class FakePair(Scene):
+    """Two peers in memory that share a notification log."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        log: dict[str, tuple[frozenset[Labels], datetime]] = {}
+        self.fakes = [FakeAlertmanager(BEGIN, log), FakeAlertmanager(BEGIN, log)]
+
+    def now(self) -> datetime:
+        return self.fakes[0].now
+
+    def peers(self) -> list[Alertmanager]:
+        return [
+            Alertmanager(f"http://peer-{number}", transport=fake.transport)
+            for number, fake in enumerate(self.fakes)
+        ]
+
+    def webhooks(self) -> list[list[Labels]]:
+        sent = sorted(
+            (one for fake in self.fakes for one in fake.notifications), key=lambda n: n.at
+        )
+        return [sorted(one.steps) for one in sent]
+
+    def settle(self, webhook_count: int) -> None:
+        for fake in self.fakes:  # the log is shared: the first peer notifies first
+            fake.advance(self.fakes[1].now + TEN_MINUTES if fake is self.fakes[0] else self.now())
+
+    def stop(self, number: int) -> None:
+        self.fakes[number].is_down = True
+        self.fakes[number].restart()
+
+    def start(self, number: int, *, is_forgetful: bool = False) -> None:
+        self.fakes[number].is_down = False
+        if is_forgetful:
+            self.fakes[number].log.clear()

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from clients.alertmanager import AlertmanagerFailed
 from portal.alerting.alerts import LASTS
+from tests.alert_scenarios import BUDGET, OCTOBER
 from tests.fake_alertmanager import BEGIN, Labels, Notification
-from tests.unit.test_alert_sending import BUDGET, OCTOBER, Site
+from tests.unit.test_alert_sending import Site
 
 LONGER_THAN_AN_ALERT = timedelta(hours=5)
 HOURS = st.lists(st.integers(0, 40), min_size=1, max_size=12)

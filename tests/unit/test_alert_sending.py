@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,27 +10,23 @@ from pathlib import Path
 import pytest
 
 from clients.alertmanager import Alertmanager, AlertmanagerFailed
-from domain.billing_period import BillingPeriod
-from domain.budgets import BudgetOfMonth, BudgetSource, HourlyCosts, StepKind, reached_steps
+from domain.budgets import HourlyCosts, StepKind, reached_steps
 from domain.errors import FileDamaged
 from portal.alerting.alerts import step_alert
 from portal.alerting.deliveries import Deliveries, delivered_at
 from portal.alerting.plan import StepToPost
 from portal.alerting.sending import SendResult, send_alerts
-from tests.fake_alertmanager import BEGIN, FakeAlertmanager
+from tests.alert_scenarios import BUDGET, OCTOBER, SCENARIOS, TEN_MINUTES, Scene
+from tests.fake_alertmanager import BEGIN, FakeAlertmanager, FakePair
 from warehouse.reports.budgets import BudgetState
 from warehouse.store import FolderStore
 
-OCTOBER = BillingPeriod("2026-10")
-TEN_MINUTES = timedelta(minutes=10)
-BUDGET = BudgetOfMonth(
-    tenant="vision",
-    source=BudgetSource.DECISIONS,
-    name="month",
-    billing_period=OCTOBER,
-    currency="USD",
-    amount_nanos=100 * 10**9,
-)
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
+def test_the_alertmanager_in_memory_notifies(
+    scenario: Callable[[Scene], None], tmp_path: Path
+) -> None:
+    scenario(FakePair(tmp_path))
 
 
 class Site:

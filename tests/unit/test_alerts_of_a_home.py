@@ -21,10 +21,10 @@ from orchestration.cli import doctor
 from orchestration.cli.main import cli
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
 from portal.alerting.rules import provider_alerts
+from tests.alert_scenarios import BUDGET, OCTOBER
 from tests.fake_alertmanager import FakeAlertmanager
 from tests.json_output import differences
 from tests.portal_by_hand import NOW, marts_of, merged, write
-from tests.unit.test_alert_sending import BUDGET, OCTOBER
 from warehouse.home import Home
 from warehouse.reports.budgets import BudgetState
 
