@@ -156,6 +156,24 @@ def _written(plane: ControlPlane, document: Document, name: str) -> str:
     return str(path)
 
 
+CLUSTER_SCOPED = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "Namespace",
+    "SecurityContextConstraints",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_object_falls_into_the_namespace_of_the_caller(part: str) -> None:
+    for document in rendered(part):
+        is_placed = document["kind"] in CLUSTER_SCOPED or document["metadata"].get("namespace")
+        assert is_placed, f"{document['kind']} {document['metadata']['name']}"
+
+
 @pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
 def test_every_supported_version_knows_every_field(version: str) -> None:
     seen = 0
