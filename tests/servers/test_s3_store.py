@@ -309,3 +309,29 @@ def test_a_journal_that_could_not_be_written_is_written_later_and_once(
     [segment] = segments(store, "c1")
     lines = list(parse_lines(segment.key, store.read(segment.key)))
     assert [line["position"] for line in lines[1:]] == list(range(20))
+
+
+def test_an_open_store_uses_keys_that_changed_in_their_file(
+    bucket: Bucket, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server verifies the signature of each request."""
+    keys = tmp_path / "credentials"
+    access, secret = (
+        bucket.environment[f"AWS_{n}"] for n in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+    )
+
+    def write(secret: str) -> None:
+        text = f"[default]\naws_access_key_id = {access}\naws_secret_access_key = {secret}\n"
+        keys.write_text(text)
+
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    write("expired")
+    store = open_store(url)
+    with pytest.raises(StoreUnusable):
+        store.create("manifests/1", b"first")
+    write(secret)
+    assert store.create("manifests/1", b"first")
+    assert not store.create("manifests/1", b"second")
+    assert store.read("manifests/1") == b"first"
