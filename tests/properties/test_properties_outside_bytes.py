@@ -59,6 +59,10 @@ from warehouse.snapshots import INDEX as INDEX_NAME
 pytestmark = pytest.mark.explore
 
 COUNT = int(os.environ.get("N", "2000"))
+SEED = int(os.environ.get("SEED", "0"))
+MANY = 400
+"""With fewer cases, their shares depend on the seed."""
+
 WINDOW = Interval(TEN, TEN + HOUR)
 DEEP = b"[" * 50_000
 TEXTS = (
@@ -183,7 +187,7 @@ class Raw(Server):
 
 def test_a_pull_survives_any_response(tmp_path: Path) -> None:
     clock = StoppedClock(TEN + timedelta(days=2))
-    for seed in range(COUNT // 10):  # a pull has more than ten responses
+    for seed in range(SEED, SEED + max(1, COUNT // 10)):  # a pull has more than ten responses
         rng = random.Random(seed)
         landing = Landing(MemoryStore())
         try:
@@ -302,14 +306,15 @@ def collected(resource: str, rng: random.Random) -> JournalState | None:
 
 def test_a_collector_survives_any_response() -> None:
     accepted = 0
-    for seed in range(COUNT):
+    for seed in range(SEED, SEED + COUNT):
         rng = random.Random(seed)
         resource = rng.choice(list(OBJECTS))
         try:
             accepted += collected(resource, rng) is not None
         except Exception as error:
             raise AssertionError(f"seed {seed}, {resource}") from error
-    assert accepted > COUNT // 8  # many changes are valid data and must be read
+    # Many changes are valid data and must be read.
+    assert accepted > COUNT // 8 or COUNT < MANY
 
 
 # --- the journal ---------------------------------------------------------------------------------
@@ -332,7 +337,7 @@ def test_a_damaged_segment_of_a_journal_is_named(tmp_path: Path) -> None:
     key, body = journal()
     clock = StoppedClock(datetime(2026, 10, 3, tzinfo=UTC))
     read_count = 0
-    for seed in range(COUNT):
+    for seed in range(SEED, SEED + COUNT):
         rng = random.Random(seed)
         lines = body.splitlines(keepends=True)
         if rng.random() < 0.5:
@@ -354,7 +359,8 @@ def test_a_damaged_segment_of_a_journal_is_named(tmp_path: Path) -> None:
             recover(store, "c1", JournalState(), TEN + HOUR)
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
-    assert read_count > COUNT // 8  # many changes leave a readable line
+    # Many changes leave a readable line.
+    assert read_count > COUNT // 8 or COUNT < MANY
 
 
 # --- the idle pruner -----------------------------------------------------------------------------
@@ -389,7 +395,7 @@ class AlteredWorld(World):
 
 def test_a_pass_of_the_pruner_survives_any_response(tmp_path: Path) -> None:
     altered_count = stopped_count = 0
-    for seed in range(max(1, COUNT // 4)):
+    for seed in range(SEED, SEED + max(1, COUNT // 4)):
         rng = random.Random(seed)
         folder = tmp_path / f"{seed}"
         folder.mkdir()
@@ -402,9 +408,8 @@ def test_a_pass_of_the_pruner_survives_any_response(tmp_path: Path) -> None:
         with contextlib.suppress(LedgerError):
             world.pruner.restore(MODEL, "a test")
         altered_count += world.altered_count
-    assert altered_count > COUNT // 8
-    # A few passes receive only unaltered responses; with a small COUNT all of them may.
-    assert stopped_count or COUNT < 400, "some passes have whole responses"
+    assert altered_count > COUNT // 8 or COUNT < MANY
+    assert stopped_count or COUNT < MANY, "some passes have whole responses"
 
 
 # --- files of people and of other programs -------------------------------------------------------
@@ -485,7 +490,7 @@ def test_a_file_with_random_changes_is_read_or_refused_by_name(name: str, tmp_pa
     path.write_bytes(valid)
     read(path)
     refused = 0
-    for seed in range(COUNT):
+    for seed in range(SEED, SEED + COUNT):
         rng = random.Random(seed)
         body = valid
         for _ in range(rng.choice((1, 1, 2, 4))):
@@ -505,4 +510,4 @@ def test_a_file_with_random_changes_is_read_or_refused_by_name(name: str, tmp_pa
             refused += 1
         except Exception as error:
             raise AssertionError(f"seed {seed}: {body[:2000]!r}") from error
-    assert refused > COUNT // 20
+    assert refused > COUNT // 20 or COUNT < MANY

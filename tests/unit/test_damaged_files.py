@@ -53,8 +53,7 @@ from warehouse.store import Store
 from warehouse.switched import SwitchedPeriod, note
 
 CASES = int(os.environ.get("N", "2000"))
-SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-"""A failure prints the seed; SEED=… repeats it."""
+SEED = int(os.environ.get("SEED", "1"))
 
 WITHOUT_HOME = {"init", "gpu", "fake", "completion"}
 Damage = Callable[[bytes, random.Random], bytes]
