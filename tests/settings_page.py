@@ -181,7 +181,7 @@ def settings_page() -> str:
 
 _ENGINE = """\
 The facts have the same bytes with either engine; [beyond one machine](../explanation/scale.md)
-states at which size Spark is worth its cost. Spark's memory, executors and access to a bucket are
+states at which size Spark is worth its cost. Spark's executors, memory and access to a bucket are
 set in its own `spark-defaults.conf`, in the folder that `SPARK_CONF_DIR` names.
 """
 

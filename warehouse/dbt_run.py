@@ -41,18 +41,25 @@ LONGEST_MESSAGE = 300
 """Characters of dbt's own text in an error; the log has the whole text."""
 
 
+LOG_REMEDY = "see build/dbt/logs/dbt.log in the home, and report it with that file"
+SPARK_REMEDY = (
+    "where memory was not enough, set more spark.driver.memory or spark.executor.memory in "
+    "spark-defaults.conf; else see build/dbt-spark/logs/dbt.log in the home"
+)
+
+
 class ModelFailed(CheckFailed):
     """dbt could not build a model: the facts are not there."""
 
     code = "WARE-001"
 
-    def __init__(self, names: Sequence[str], message: str) -> None:
+    def __init__(self, names: Sequence[str], message: str, remedy: str = LOG_REMEDY) -> None:
         listed = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         super().__init__(
             where=f"dbt model {listed}",
             seen=f"{len(names)} of the models failed: {_one_line(message)}",
             why="a partial build would mix old and new facts; the warehouse was not changed",
-            remedy="see build/dbt/logs/dbt.log in the home, and report it with that file",
+            remedy=remedy,
         )
 
 
@@ -174,7 +181,7 @@ class SparkProject:
         """Compute the selected models; raises ModelFailed."""
         write_profile(self._folder, PROFILE_OF_SPARK)
         outcome = _run_dbt(self._folder, "run", *selection, *places(self._folder))
-        require_models(list(getattr(outcome.result, "results", [])))
+        require_models(list(getattr(outcome.result, "results", [])), SPARK_REMEDY)
 
 
 def _run_dbt(database: Path, *command: str) -> Any:
@@ -249,12 +256,12 @@ def parse_project(folder: Path, database: Path) -> Manifest:
     return cast("Manifest", _run_dbt(database, "parse", *places(folder)).result)
 
 
-def require_models(results: Sequence[NodeResult]) -> None:
+def require_models(results: Sequence[NodeResult], remedy: str = LOG_REMEDY) -> None:
     """Refuse to go on when a model failed or was skipped."""
     broken = [r for r in results if str(r.status) != "success"]
     if broken:
         failed = [r for r in broken if str(r.status) == "error"] or broken
-        raise ModelFailed([r.node.name for r in failed], str(failed[0].message))
+        raise ModelFailed([r.node.name for r in failed], str(failed[0].message), remedy)
 
 
 def tests_of(results: Sequence[NodeResult], row_counts: Mapping[str, int]) -> list[DbtTest]:

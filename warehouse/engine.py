@@ -23,10 +23,14 @@ KINDS = (DUCKDB, SPARK)
 JAVA_LEAST = 17
 """Spark 4 runs on Java 17 and later."""
 
+SPARK_LEAST_MIB = 1024
+"""Spark's own default of the memory of its driver, too little for a fleet of 1,000 GPUs."""
+
 JAVA_SECONDS = 30
 """`java -version` takes a tenth of a second; on a busy machine some seconds."""
 
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_JAVA_MEMORY = re.compile(r"Max\. Heap Size.*: ([\d.]+)([MG])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,14 @@ class Engine:
 
 
 ON_DUCKDB = Engine()
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """The Java that Spark will use."""
+
+    version: int
+    memory_mib: int  # its default: a quarter of the memory of the machine or container
 
 
 class SparkNotUsable(TemporarilyUnavailable):
@@ -55,27 +67,28 @@ class SparkNotUsable(TemporarilyUnavailable):
         )
 
 
-def require_spark() -> int:
-    """The version of Java that Spark will use; raises SparkNotUsable with the missing part."""
+def require_spark() -> Java:
+    """The Java that Spark will use; raises SparkNotUsable with the missing part."""
     for package in ("pyspark", "dbt.adapters.spark"):
         if find_spec(package) is None:
             raise SparkNotUsable(
                 f"the Python package {package} is not installed",
                 "pip install 'gpu-ledger[spark]'",
             )
-    return java_version()
+    return require_java()
 
 
-def java_version() -> int:
-    """The version of the Java that JAVA_HOME or PATH names; raises SparkNotUsable below 17."""
+def require_java() -> Java:
+    """The Java that JAVA_HOME or PATH names; raises SparkNotUsable below 17."""
     remedy = f"install Java {JAVA_LEAST} or later, and let JAVA_HOME or PATH name it"
     home = os.environ.get("JAVA_HOME", "")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
         raise SparkNotUsable("PATH has no java, and JAVA_HOME is not set", remedy)
+    command = [java, "-XshowSettings:vm", "-version"]
     try:
         shown = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, check=True, timeout=JAVA_SECONDS
+            command, capture_output=True, text=True, check=True, timeout=JAVA_SECONDS
         ).stderr
     except (OSError, subprocess.SubprocessError) as cause:
         raise SparkNotUsable(f"{java} does not run: {cause}", remedy) from None
@@ -83,4 +96,6 @@ def java_version() -> int:
     if found is None or int(found[1]) < JAVA_LEAST:
         version = f"Java {found[1]}" if found else "no Java that states its version"
         raise SparkNotUsable(f"{java} is {version}", remedy)
-    return int(found[1])
+    memory = _JAVA_MEMORY.search(shown)
+    mib = float(memory[1]) * (1024 if memory[2] == "G" else 1) if memory else 0
+    return Java(int(found[1]), max(int(mib), SPARK_LEAST_MIB))

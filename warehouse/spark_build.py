@@ -23,7 +23,7 @@ import obstore
 
 from domain.identity import sha256
 from warehouse.connection import connected
-from warehouse.dbt_run import ModelFailed, SparkProject
+from warehouse.dbt_run import SPARK_REMEDY, ModelFailed, SparkProject
 from warehouse.engine import Engine, SparkNotUsable, require_spark
 from warehouse.home import Home
 from warehouse.object_store import FAILURES, open_bucket
@@ -55,6 +55,14 @@ SESSION = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+LOCAL_PARTITIONS_PER_PROCESSOR = 8
+"""Partitions of a shuffle on one machine. A task writes all of them, before adaptive execution
+joins the small ones: Spark's 200 take longer than the rows of a fleet that fits on one machine."""
+
+COMPRESSION = "10"
+"""How many times larger a table is in memory than its Parquet files. With Spark's 1 the planner
+sends a table of some hundred MiB to every task (a broadcast), which fails where memory is less."""
+
 LOCAL = {
     # Spark on one machine listens on that machine only.
     "spark.driver.host": "127.0.0.1",
@@ -68,7 +76,9 @@ def computed_on_spark(home: Home, engine: Engine, database: Path, folder: Path) 
 
     dbt writes below `folder`.
     """
-    require_spark()
+    java = require_spark()
+    # Spark reads this variable after every other setting of a site.
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", f"{java.memory_mib}m")
     with _exchange(home, engine) as exchange:
         with connected(database) as connection:
             _write_inputs(connection, exchange.folder)
@@ -94,7 +104,8 @@ def _place(session: SparkSession) -> None:
         place_on_spark(session)
     except PySparkException as cause:
         # The worker's own error is the last line of its traceback.
-        raise ModelFailed([PLACED], str(cause).strip().splitlines()[-1]) from cause
+        found = str(cause).strip().splitlines()[-1]
+        raise ModelFailed([PLACED], found, SPARK_REMEDY) from cause
 
 
 class _Exchange:
@@ -124,6 +135,8 @@ class _Exchange:
     def download(self) -> None:
         with self._bucket_errors("read the tables of Spark"):
             for key in self._keys(f"{self._own}/tables"):
+                if not key.endswith(".parquet"):
+                    continue  # Hadoop marks a folder by an object, as it marks a complete table
                 path = self.folder.parent / key
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as file:
@@ -189,7 +202,7 @@ def _create_given_tables(session: SparkSession, exchange: _Exchange) -> None:
         raise SparkNotUsable(
             f"Spark does not read {exchange.url}: {_first_line(cause)}",
             "let every machine of Spark reach [engine] exchange; for a bucket add hadoop-aws, of "
-            "the version of Hadoop in Spark, and its keys to spark-defaults.conf",
+            "the version of Hadoop in Spark, and its settings to spark-defaults.conf",
         ) from cause
 
 
@@ -219,10 +232,23 @@ def _session(engine: Engine, url: str) -> Iterator[SparkSession]:
             f"no session starts at {engine.master or 'the default master'}: {_first_line(cause)}",
             "correct [engine] master, or the Spark settings in SPARK_CONF_DIR",
         ) from cause
+    _set_defaults(session)
     try:
         yield session
     finally:
         session.stop()
+
+
+def _set_defaults(session: SparkSession) -> None:
+    """Settings that spark-defaults.conf and spark-submit may set otherwise."""
+    context = session.sparkContext
+    defaults = {"spark.sql.sources.fileCompressionFactor": COMPRESSION}
+    if context.master.startswith("local"):
+        partitions = LOCAL_PARTITIONS_PER_PROCESSOR * context.defaultParallelism
+        defaults["spark.sql.shuffle.partitions"] = str(partitions)
+    for name, value in defaults.items():
+        if not context.getConf().contains(name):
+            session.conf.set(name, value)
 
 
 def _create_views(connection: duckdb.DuckDBPyConnection, tables: Path) -> None:

@@ -163,11 +163,11 @@ def engine_examined(opened: OpenHome) -> list[Row]:
 
 def _engine(opened: OpenHome) -> DoctorLine:
     try:
-        java = require_spark()
+        version = require_spark().version
     except SparkNotUsable as missing:
         return DoctorLine(INSTALLED, False, missing.seen, missing.remedy)
     master = opened.settings.engine.master or "its default master"
-    return DoctorLine(INSTALLED, True, f"the extra is here, Java {java}; Spark runs at {master}")
+    return DoctorLine(INSTALLED, True, f"the extra is here, Java {version}; Spark runs at {master}")
 
 
 def alerts_examined(opened: OpenHome) -> list[Row]:

@@ -27,7 +27,7 @@ from warehouse.about import About
 from warehouse.build import SealedFacts, build_period
 from warehouse.connection import WarehouseInUse, connect
 from warehouse.derived_files import lock_derived_files
-from warehouse.engine import java_version, require_spark
+from warehouse.engine import require_java, require_spark
 from warehouse.home import Home
 from warehouse.project import dbt_project_dir
 from warehouse.publish import publish
@@ -129,7 +129,7 @@ def without_java(folder: Path) -> None:
     java.chmod(0o755)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JAVA_HOME", str(folder))
-        java_version()
+        require_java()
 
 
 PROVOKED: dict[str, Callable[[Path], None]] = {

@@ -1,13 +1,18 @@
 """The smallest home with Spark as its engine has the facts and the invoices of DuckDB.
 
-Put here: a month of the smallest home, refreshed and closed once with each engine on this machine.
-Not here: a cluster with workers, and all scenarios (`tests/scenarios/test_spark_cluster.py`).
+Put here: a month of the smallest home, refreshed and closed once with each engine on this machine;
+Spark exchanges its files through a bucket.
+Not here: a cluster with workers, a folder, and all scenarios
+(`tests/scenarios/test_spark_cluster.py`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +21,14 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
+from domain.interval import format_instant
 from orchestration import steps
 from orchestration.cli.doctor import engine_examined
 from orchestration.demo.closed_month import run_demo
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import decided
-from tests.servers.s3 import s3_server
+from tests.servers.hadoop_aws import spark_environment
+from tests.servers.s3 import Bucket, s3_server
 from tests.spark import require_spark
 from warehouse.build import build_period
 from warehouse.engine import SPARK, Engine, SparkNotUsable
@@ -30,7 +37,7 @@ from warehouse.home import KEPT, Home
 pytestmark = pytest.mark.servers
 
 PERIOD = BillingPeriod("2026-10")
-ENGINE = '\n[engine]\nkind = "spark"\nmaster = "local[2]"\n'
+ENGINE = '\n[engine]\nkind = "spark"\nmaster = "local[2]"\nexchange = "{}"\n'
 
 
 @contextmanager
@@ -39,7 +46,13 @@ def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 @pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[OpenHome, OpenHome]:
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    with s3_server(tmp_path_factory.mktemp("exchange")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory, bucket: Bucket) -> tuple[OpenHome, OpenHome]:
     """A home closed with DuckDB, and a copy of its evidence and decisions closed with Spark."""
     require_spark()
     folder = tmp_path_factory.mktemp("engines")
@@ -50,9 +63,20 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[OpenHome, OpenHome]
         (shutil.copytree if place.is_dir() else shutil.copy)(place, _made(folder / "spark") / name)
     shutil.rmtree(folder / "spark" / "record")
     with (folder / "spark" / "config.toml").open("a", encoding="utf-8") as config:
-        config.write(ENGINE)
+        config.write(ENGINE.format(bucket.url("exchange")))
     by_spark = OpenHome.at(folder / "spark", by_duckdb.clock)
-    steps.refresh(by_spark, PERIOD)
+    # A process of its own: Java keeps the environment of its start.
+    program = Path(sys.executable).with_name("gpu-ledger")
+    subprocess.run(
+        [program, "refresh", "--period", PERIOD.name, "--home", by_spark.home.path],
+        env={
+            **os.environ,
+            **bucket.environment,
+            **spark_environment(folder / "conf"),
+            "GPU_LEDGER_NOW": format_instant(by_spark.clock.now()),
+        },
+        check=True,
+    )
     steps.close(by_spark, PERIOD, dry_run=False)
     return by_duckdb, by_spark
 
@@ -77,8 +101,9 @@ def _sealed_files(opened: OpenHome) -> tuple[str, dict[str, bytes]]:
     return built["facts_sha256"], {name: path.read_bytes() for name, path in files.items()}
 
 
-def test_exchanged_files_are_removed(homes: tuple[OpenHome, OpenHome]) -> None:
-    assert list((homes[1].home.build / "spark").rglob("*.parquet")) == []
+def test_exchanged_files_are_removed(homes: tuple[OpenHome, OpenHome], bucket: Bucket) -> None:
+    for folder in (homes[1].home.build / "spark", bucket.folder):
+        assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
 def test_doctor_names_the_java_of_spark(homes: tuple[OpenHome, OpenHome]) -> None:
