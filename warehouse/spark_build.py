@@ -15,7 +15,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -236,7 +236,9 @@ def _session(engine: Engine, url: str) -> Iterator[SparkSession]:
     try:
         yield session
     finally:
-        session.stop()
+        # Java may have been killed; the error of the model that was running says so.
+        with suppress(Py4JError, OSError):
+            session.stop()
 
 
 def _set_defaults(session: SparkSession) -> None:
