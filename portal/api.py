@@ -18,7 +18,7 @@ from starlette.responses import Response
 from domain.csv_text import csv_bytes
 from domain.identity import sha256, sha256_bytes
 from domain.interval import format_instant
-from portal import consumption, fleet, focus, returned
+from portal import consumption, fleet, focus, health, returned
 from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
 from portal.refusals import DocumentFileMissing, PageNotFound, not_one_of
@@ -208,6 +208,14 @@ TABLES: tuple[ApiTable, ...] = (
         "Quotas beside use and allocation.",
     ),
     ApiTable(
+        "/fleet/periods",
+        PROGRAMME,
+        consumption.Period,
+        lambda facts, visit, given: consumption.periods(facts),
+        "The months that were counted.",
+        (),
+    ),
+    ApiTable(
         "/fleet/hours",
         PROGRAMME,
         fleet.NodeMonthRow,
@@ -347,6 +355,27 @@ TABLES: tuple[ApiTable, ...] = (
         lambda facts, visit, given: fleet.corrections(facts),
         "Recorded corrections that stand on no invoice yet.",
         (),
+    ),
+    ApiTable(
+        "/fleet/health/problems",
+        FLEET,
+        health.ProblemRow,
+        lambda facts, visit, given: health.problems(facts, given.period(facts)),
+        "Problems of devices and nodes, and the pods that each affected.",
+    ),
+    ApiTable(
+        "/fleet/health/credits",
+        FLEET,
+        health.ProposedCreditRow,
+        lambda facts, visit, given: health.credits_proposed(facts, given.period(facts)),
+        "Proposed credits for hours with a fault of the provider.",
+    ),
+    ApiTable(
+        "/fleet/health/workloads",
+        FLEET,
+        health.WorkloadHealthRow,
+        lambda facts, visit, given: health.workloads(facts, given.period(facts)),
+        "Workloads with their hours with a problem, idle time and cost.",
     ),
     ApiTable(
         "/fleet/quotas",

@@ -6,7 +6,9 @@ Not here: when a step is reached (`domain.budgets`), or notifications (`portal.a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
+from itertools import groupby
 
 import msgspec
 
@@ -82,3 +84,9 @@ def budget_steps(facts: Facts, period: BillingPeriod) -> list[BudgetStepRow]:
             )
         )
     return rows
+
+
+def budgets_with_steps(rows: Iterable[BudgetStepRow]) -> list[list[BudgetStepRow]]:
+    """The steps of each budget together, in their order."""
+    of_budget = groupby(rows, lambda row: (row.tenant, row.source, row.budget))
+    return [list(steps) for _, steps in of_budget]

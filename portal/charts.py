@@ -18,7 +18,8 @@ from operator import itemgetter
 from xml.sax.saxutils import escape, quoteattr
 
 HEIGHT = 300
-WIDE, NARROW = 640, 340
+WIDE, NARROW, FULL = 640, 340, 1180
+"""Half of a page, a small screen, and a whole page."""
 LEFT, RIGHT, BOTTOM = 62, 12, 34
 LINE_HEIGHT = 20
 """Of a row of the legend, and of a node with a name."""

@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, Interval, hour_of
 from portal import charts, consumption, fleet
-from portal.budgets import budget_steps
+from portal.budgets import budget_steps, budgets_with_steps
 from portal.consumption import DAY_AND_CLASS, Consumption
 from portal.refusals import PageNotFound, not_one_of
 from portal.visits import CallerError, QueryParameters, Visit
@@ -38,7 +38,7 @@ CLUSTERS_DRAWN = 24
 FIRST_SHOWN, SHOWN, LONG_SHOWN = 15, 50, 200
 """Rows of a table on a page; the links below it have all of them."""
 NODES_SHOWN = 50
-SIZES = {"wide": charts.WIDE, "narrow": charts.NARROW}
+SIZES = {"wide": charts.WIDE, "narrow": charts.NARROW, "full": charts.FULL}
 STEP_JOBS = ("reconcile_hours", "pull_hours", "check_period", "close_period", "close_period")
 """The job of Dagster for each step to close a month."""
 
@@ -72,7 +72,7 @@ def tenant_page(visit: Visit) -> Response:
             gaps=[row for row in coverage if row.status in ("missing", "degraded")],
             documents=consumption.documents(facts),
             quotas=month.quotas(),
-            budget_steps=budget_steps(facts, period),
+            budgets=budgets_with_steps(budget_steps(facts, period)),
             api=f"/api/v1/tenants/{visit.tenant}",
         )
 
@@ -219,7 +219,7 @@ def provider_page(visit: Visit) -> Response:
             long=LONG_SHOWN,
             corrections=fleet.corrections(facts),
             quotas=fleet.quotas(facts),
-            budget_steps=budget_steps(facts, period),
+            budgets=budgets_with_steps(budget_steps(facts, period)),
         )
 
 
@@ -297,6 +297,9 @@ def map_page(visit: Visit) -> Response:
         at=at,
         hour=hour,
         nodes=shown,
+        terms=[
+            term for term in fleet.CARD_TERMS if any(Decimal(getattr(row, term)) for row in shown)
+        ],
         total=len({row.node_name for row in rows}),
         rows_total=len(rows),
         cards=_Cards.of(rows),
@@ -494,6 +497,7 @@ def _templates() -> jinja2.Environment:
         "at": _at,
         "counted": consumption.counted,
         "at_second": _at_second,
+        "day_at": _day_at,
         "money": _money,
         "number": _number,
     }
@@ -502,6 +506,11 @@ def _templates() -> jinja2.Environment:
 
 def _at(value: datetime | None) -> str:
     return value.strftime("%d %b %Y %H:%M UTC") if value else "–"
+
+
+def _day_at(value: datetime | None) -> str:
+    """For a table of one month, whose heading names UTC."""
+    return value.strftime("%d %b %H:%M") if value else "–"
 
 
 def _at_second(value: datetime) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,29 @@ def test_the_provider_sees_problems_tenants_and_proposed_credits(portal: Portal)
     assert OWN in text
     assert OTHER in text
     assert "affected" in text[text.index("Workloads by their top owner") :]
+
+
+def test_the_api_has_the_rows_of_the_page(portal: Portal) -> None:
+    """Every pod had one card for three hours at 2 USD, and an XID in the first of them."""
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = portal.get(f"/api/v1/fleet/{name}", "provider").json()["rows"]
+        return found
+
+    assert {
+        (row["device"], row["problem"], row["observed"]) for row in rows("health/problems")
+    } == {(f"GPU-{uid}", "xid", 79) for uid in "abn"}
+    assert {(row["tenant"], row["credit"]) for row in rows("health/credits")} == {
+        (OWN, "4.00"),
+        (OTHER, "2.00"),
+    }
+    workload = next(row for row in rows("health/workloads") if row["workload_name"] == "train-b")
+    assert {name: workload[name] for name in ("problem_hours", "device_hours", "idle_hours")} == {
+        "problem_hours": 1,
+        "device_hours": "3.00",
+        "idle_hours": "1.00",
+    }
+    assert (workload["cost"], workload["idle_cost"]) == ("6.00", "2.00")
 
 
 @pytest.mark.parametrize("who", [OWN, "programme"])

@@ -8,6 +8,7 @@ requests (`properties/test_properties_portal`).
 from __future__ import annotations
 
 import contextlib
+import html
 import logging
 import re
 from collections.abc import Iterator
@@ -442,6 +443,81 @@ def test_csv_and_json_have_the_same_rows(portal: Portal) -> None:
         assert lines[0].split(",") == (
             list(rows["rows"][0]) if rows["rows"] else lines[0].split(",")
         )
+
+
+PAGES_WITH_TABLES = {
+    f"/tenants/{OWN}": OWN,
+    f"/tenants/{OWN}/workload?kind=Job&name=train-a": OWN,
+    f"/tenants/{OWN}/returned": OWN,
+    "/provider": "provider",
+    "/provider/health": "provider",
+    "/provider/map": "provider",
+    "/provider/returned": "provider",
+    "/programme?hour=2026-10-01T02": "programme",
+}
+
+
+@pytest.mark.parametrize("path", PAGES_WITH_TABLES)
+def test_each_card_with_a_table_has_its_rows_as_csv_and_json(portal: Portal, path: str) -> None:
+    caller = PAGES_WITH_TABLES[path]
+    cards = portal.get(path, caller).text.split("<section ")[1:]
+    with_tables = [card for card in cards if "<table" in card]
+    assert with_tables
+    for card in with_tables:
+        links = [html.unescape(one) for one in re.findall(r'href="(/api/v1/[^"]+)"', card)]
+        answers = {link: portal.get(link, caller) for link in links}
+        assert {one.status_code for one in answers.values()} == {200}, card[:80]
+        kinds = {one.headers["content-type"].partition(";")[0] for one in answers.values()}
+        assert kinds == {"text/csv", "application/json"}, card[:80]
+
+
+@pytest.mark.deep
+def test_the_map_of_a_thousand_nodes_is_paged_and_small(tmp_path: Path) -> None:
+    """Each node has eight cards of 1/7 parts, and two MIG instances of which one is held."""
+    marts = marts_of()
+    [share], [capacity] = marts["fct_node_share_hours"], marts["fct_node_class_hours"]
+    [device, *_] = marts["dim_devices"]
+    names = [f"node-{number:04}" for number in range(1000)]
+    marts["fct_node_share_hours"] = [share | {"node_name": name} for name in names]
+    marts["fct_node_class_hours"] = [capacity | {"node_name": name} for name in names]
+    marts["dim_devices"] = [
+        device
+        | {"node_name": name, "device_uuid": uuid, "gpu_index": "0", "instance_id": instance}
+        | {"mig_profile": "3g.40gb"}
+        for name in names
+        for uuid, instance in ((f"MIG-{name}", "1"), (f"MIG-{name}-b", "2"))
+    ]
+    own = [*marts["fct_pod_hours"], *marts["fct_pod_periods"], *marts["fct_gpu_use"]]
+    for row in own:
+        if row["pod_uid"] == "a":
+            row |= {"node_name": "node-0500"}
+        if row["pod_uid"] == "a" and "device_uuid" in row:
+            row |= {"device_uuid": "MIG-node-0500", "gpu_index": "0", "instance_id": "1"}
+    portal = portal_at(tmp_path, marts)
+
+    def shown(path: str) -> str:
+        found = portal.get(path, "provider")
+        assert found.status_code == 200
+        return found.text
+
+    def nodes(text: str) -> list[str]:
+        assert len(text) < 100_000
+        return re.findall(r"node-\d{4}(?=</td>)", text)
+
+    first = shown("/provider/map")
+    [following] = re.findall(r'href="([^"]+)">Next nodes', first)
+    last = shown("/provider/map?offset=950")
+    assert nodes(first) == names[:50]
+    assert nodes(shown(html.unescape(following))) == names[50:100]
+    assert (nodes(last), "Next nodes" in last) == (names[950:], False)
+    one = shown("/provider/map?node=0500")
+    assert "0/1 3g.40gb" in one
+    assert f"{OWN}/train-a" in one
+    chart = shown("/provider/charts/nodes.svg?cluster=east&hour=2026-10-01T02")
+    assert "Cards of 1000 nodes of east" in chart
+    assert len(chart) < 150_000
+    every = portal.get("/api/v1/fleet/inventory?format=csv", "provider").text.splitlines()
+    assert len(every) == 1 + 2000
 
 
 def test_rows_are_paged_and_unchanged_responses_are_304(portal: Portal) -> None:
