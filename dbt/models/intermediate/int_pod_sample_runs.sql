@@ -1,27 +1,34 @@
 with
 
-runs as (
-
-    select
-        cluster_id,
-        series_key,
-        metric,
-        sample_quantity,
-        first_sampled_ms,
-        last_sampled_ms
-    from {{ ref('int_sample_runs') }}
-    where metric like 'kube_pod_%'
-
-),
-
--- Windows with shorter intervals have shorter gaps.
+-- A number compares faster than a name: it numbers clusters within this model only. Windows with
+-- shorter intervals have shorter gaps.
 clusters as (
 
     select
-        cluster_id,
-        min(sample_interval_seconds) as sample_interval_seconds
-    from {{ ref('int_cluster_windows') }}
-    group by cluster_id
+        attempts.cluster_id,
+        row_number() over (order by attempts.cluster_id) as cluster_number,
+        coalesce(min(windows.sample_interval_seconds), 0) as sample_interval_seconds
+    from {{ ref('int_attempts_used') }} as attempts
+    left join {{ ref('int_cluster_windows') }} as windows
+        on attempts.cluster_id = windows.cluster_id
+    where attempts.source = 'thanos'
+    group by attempts.cluster_id
+
+),
+
+runs as (
+
+    select
+        clusters.cluster_number,
+        runs.series_key,
+        runs.metric,
+        runs.sample_quantity,
+        runs.first_sampled_ms,
+        runs.last_sampled_ms
+    from {{ ref('int_sample_runs') }} as runs
+    inner join clusters
+        on runs.cluster_id = clusters.cluster_id
+    where runs.metric like 'kube_pod_%'
 
 ),
 
@@ -31,12 +38,12 @@ reached as (
     select
         *,
         max(last_sampled_ms) over (
-            partition by series_key, cluster_id, sample_quantity
+            partition by series_key, cluster_number, sample_quantity
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and 1 preceding
         ) as previous_sampled_ms,
         max(last_sampled_ms) over (
-            partition by series_key, cluster_id, sample_quantity
+            partition by series_key, cluster_number, sample_quantity
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and unbounded following
         ) as final_sampled_ms
@@ -47,15 +54,17 @@ reached as (
 -- The first run of each joined one.
 firsts as (
 
-    select reached.*
+    select
+        clusters.cluster_id,
+        reached.*
     from reached
-    left join clusters
-        on reached.cluster_id = clusters.cluster_id
+    inner join clusters
+        on reached.cluster_number = clusters.cluster_number
     where
         reached.previous_sampled_ms is null
         or {{ is_gap(
             'reached.first_sampled_ms - reached.previous_sampled_ms',
-            'coalesce(clusters.sample_interval_seconds, 0)'
+            'clusters.sample_interval_seconds'
         ) }}
 
 )
@@ -68,7 +77,7 @@ select
     first_sampled_ms,
     coalesce(
         lead(previous_sampled_ms) over (
-            partition by series_key, cluster_id, sample_quantity
+            partition by series_key, cluster_number, sample_quantity
             order by first_sampled_ms, last_sampled_ms
         ),
         final_sampled_ms
