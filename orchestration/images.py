@@ -20,16 +20,37 @@ OTHERS = (
 )
 """Images of other projects that the manifests name."""
 
+GPU_OPERATORS = (
+    # NVIDIA's
+    "nvcr.io/nvidia/gpu-operator",
+    "nvcr.io/nvidia/driver",
+    "nvcr.io/nvidia/k8s/container-toolkit",
+    "nvcr.io/nvidia/k8s-device-plugin",
+    "nvcr.io/nvidia/k8s/dcgm-exporter",
+    "nvcr.io/nvidia/cloud-native/dcgm",
+    "nvcr.io/nvidia/cloud-native/gpu-operator-validator",
+    "nvcr.io/nvidia/cloud-native/k8s-driver-manager",
+    "nvcr.io/nvidia/cloud-native/k8s-mig-manager",
+    "registry.k8s.io/nfd/node-feature-discovery",
+    # AMD's
+    "docker.io/rocm/gpu-operator",
+    "docker.io/rocm/gpu-operator-utils",
+    "docker.io/rocm/k8s-device-plugin",
+    "docker.io/rocm/k8s-node-labeller",
+    "docker.io/rocm/device-metrics-exporter",
+    "docker.io/rocm/device-config-manager",
+)
+"""Images of the GPU operators; the tags are in the release notes of the operator's version."""
+
 SOURCES = (
     "docker.io/library",
     "quay.io/openshift",
     "quay.io/oauth2-proxy",
-    # NVIDIA's GPU operator: operator, driver, toolkit, device plugin, MIG manager, DCGM, exporter.
     "nvcr.io/nvidia",
-    "registry.k8s.io/nfd",  # Node Feature Discovery
-    "docker.io/rocm",  # AMD's GPU operator and exporter
+    "registry.k8s.io/nfd",
+    "docker.io/rocm",
 )
-"""Repositories with the mirrored images. The GPU operators' own lists have the tags."""
+"""Repositories with the mirrored images."""
 
 
 def image_list(prefix: str) -> str:
@@ -42,8 +63,9 @@ def image_list(prefix: str) -> str:
             *own,
             "# Others: copy the first name to the second (skopeo copy docker://… docker://…).",
             *others,
-            "# The GPU operators: NVIDIA's release notes and AMD's chart list theirs; keep the",
-            "# path after the registry's name. OpenShift: oc mirror with the operators' catalogue.",
+            "# The GPU operators, for those who use one: add the tags of its version, which its",
+            "# release notes list. On OpenShift, oc mirror copies an operator of a catalogue.",
+            *(f"# {image} {prefix}/{image.partition('/')[2]}" for image in GPU_OPERATORS),
             "",
         ]
     )

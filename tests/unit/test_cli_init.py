@@ -16,6 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from orchestration.cli.init import init
+from orchestration.images import GPU_OPERATORS
 from tests.release.image_context import components
 
 CLUSTER_ID = "6f1c1f0a-0b5e-4d7c-9d3a-0c9b6a3e2f11"
@@ -175,6 +176,13 @@ def test_a_mirror_lists_every_image_of_the_manifests(tmp_path: Path) -> None:
     sets = list(yaml.safe_load_all((tmp_path / "deploy/mirror/mirror-sets.yaml").read_text()))
     assert [one["kind"] for one in sets] == ["ImageTagMirrorSet", "ImageDigestMirrorSet"]
     sources = {entry["source"] for entry in sets[0]["spec"]["imageTagMirrors"]}
-    assert all(any(image.startswith(source) for source in sources) for image in named)
+    page = (DEPLOY.parent / "docs/how-to/run-on-kubernetes.md").read_text(encoding="utf-8")
+    for image in GPU_OPERATORS:
+        assert f"# {image} registry.example.com:5000/m/{image.partition('/')[2]}\n" in listed
+        assert f"`{image}`" in page
+    assert all(
+        any(image.startswith(f"{source}/") for source in sources)
+        for image in (*named, *GPU_OPERATORS)
+    )
     refused = CliRunner().invoke(init, [str(tmp_path / "b"), "--mirror", "https://x"])
     assert refused.exit_code == 2
