@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clients.alertmanager import AlertmanagerFailed
@@ -133,6 +133,9 @@ def play(site: Site, name: str, value: int) -> bool:
     return name in ("crash", "restart", "down")
 
 
+@example([60], [("amount", 110)])  # 50 is still reached
+@example([80], [("amount", 120), ("hour", 12)])  # 75 is armed again
+@example([60], [("crash", 1), ("steps", 1), ("late", -20), ("steps", 0)])
 @given(HOURS, EVENTS)
 def test_each_step_of_each_version_is_notified_once(
     hours: list[int], events: list[tuple[str, int]]
@@ -143,12 +146,14 @@ def test_each_step_of_each_version_is_notified_once(
         site.run(3)
         doubtful = 0
         delivered = expected_deliveries(site, {})
+        arrivals = Counter(delivered.keys())
         for name, value in events:
             try:
                 doubtful += play(site, name, value)
             except AlertmanagerFailed:
                 raise AssertionError("one peer is always up") from None
-            delivered = expected_deliveries(site, delivered)
+            before, delivered = delivered, expected_deliveries(site, delivered)
+            arrivals.update(delivered.keys() - before.keys())
             recorded = delivered_at(site.deliveries.events(OCTOBER))
             assert {(kind, step) for *_, kind, step in recorded} == delivered.keys()
         site.run(3)
@@ -158,6 +163,11 @@ def test_each_step_of_each_version_is_notified_once(
         assert all(count <= 1 + doubtful for count in found.values()), found
         if not doubtful:
             assert set(found.values()) <= {1}
+        # A changed budget notifies no step again that is still reached.
+        notified: Counter[tuple[str, int]] = Counter()
+        for labels, count in found.items():
+            notified[dict(labels)["kind"], int(dict(labels)["step"])] += count
+        assert all(count <= arrivals[key] + doubtful for key, count in notified.items()), notified
         told = {dict(labels)["step"] for labels in found if dict(labels)["kind"] == "actual"}
         spent = sum(site.costs) * 10**9
         highest = [
