@@ -117,7 +117,7 @@ def test_a_test_that_only_mentions_an_assertion_is_reported(tmp_path: Path) -> N
 
 
 # Functions of other modules that assert, by the names that tests use.
-ASSERTING = {"raises", "warns", "check_invariants"}
+ASSERTING = {"raises", "warns", "check_invariants", "check_scenario"}
 
 
 def silent_tests(path: Path) -> list[str]:

@@ -147,10 +147,10 @@ def pair_in(folder: Path) -> Iterator[Pair]:
         pair.close()
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
-def test_a_real_pair_notifies(scenario: Callable[[Scene], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("check_scenario", SCENARIOS, ids=lambda one: one.__name__)
+def test_a_real_pair_notifies(check_scenario: Callable[[Scene], None], tmp_path: Path) -> None:
     with pair_in(tmp_path) as pair:
-        scenario(pair)
+        check_scenario(pair)
 
 
 def test_an_alert_begins_when_it_was_posted_and_has_a_receiver(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from warehouse.reports.budgets import BudgetState
 from warehouse.store import FolderStore
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("check_scenario", SCENARIOS, ids=lambda one: one.__name__)
 def test_the_alertmanager_in_memory_notifies(
-    scenario: Callable[[Scene], None], tmp_path: Path
+    check_scenario: Callable[[Scene], None], tmp_path: Path
 ) -> None:
-    scenario(FakePair(tmp_path))
+    check_scenario(FakePair(tmp_path))
 
 
 class Site:
