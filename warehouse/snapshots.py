@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ import duckdb
 from domain.errors import LedgerError, TemporarilyUnavailable
 from domain.identity import sha256
 from warehouse.about import AboutPeriod
-from warehouse.connection import connected, lock_warehouse, transaction
+from warehouse.connection import connected, lock_warehouse, thread_count, transaction
 from warehouse.content_hash import mart_names
 from warehouse.home import Home
 from warehouse.raw_schema import insert_rows
@@ -406,12 +407,19 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapsh
     others = ("budget_steps", "coverage", "corrections", "documents", "findings", "periods")
     of_provider = (*PROVIDER_MARTS, *others, "stops", "tenant_periods")
     provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
-    changed = {tenant: name for tenant, name in names.items() if not (folder / name).is_file()}
+    changed = [tenant for tenant, name in names.items() if not (folder / name).is_file()]
     _sort_by_tenant(connection, owned, changed)
-    connection.execute("set threads = 1")  # of a file this small, threads cost more than they save
-    for tenant, name in changed.items():
-        select = {table: f"select * from sorted.{table} where tenant = $tenant" for table in owned}
-        _write_file(connection, folder / name, select, {"tenant": tenant})
+    own = "select * from scratch.sorted.{} where tenant = $tenant"
+    select = {table: own.format(table) for table in owned}
+
+    def write(tenant: str) -> None:
+        with connection.cursor() as cursor:
+            _write_file(cursor, folder / names[tenant], select, {"tenant": tenant})
+
+    # A file this small is written by one thread; several files are written at a time.
+    connection.execute("set threads = 1")
+    with ThreadPoolExecutor(thread_count()) as pool:
+        list(pool.map(write, changed))
     connection.execute("reset threads")
     is_new = not (folder / provider).is_file()
     if is_new:
@@ -526,12 +534,13 @@ def _write_file(
 ) -> None:
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.unlink(missing_ok=True)
-    connection.execute(f"attach '{_quoted(unfinished)}' as snapshot (block_size {BLOCK_BYTES})")
+    snapshot = f"snapshot_{path.stem}"
+    connection.execute(f"attach '{_quoted(unfinished)}' as {snapshot} (block_size {BLOCK_BYTES})")
     with transaction(connection):
         for table, statement in select.items():
             own = parameters if "$tenant" in statement else {}
-            connection.execute(f"create table snapshot.{table} as {statement}", own)
-    connection.execute("detach snapshot")
+            connection.execute(f"create table {snapshot}.{table} as {statement}", own)
+    connection.execute(f"detach {snapshot}")
     unfinished.replace(path)
 
 
