@@ -69,6 +69,9 @@ class World:
             if sample.name == name and sample.labels.get("Hostname") == node
         ]
 
+    def add_node(self, name: str) -> None:
+        self.apply(_kwok_node(name))
+
     def configure(self, text: str) -> None:
         """Replace the configuration, like a person who edits the ConfigMap."""
         patch = json.dumps({"data": {"topology.yml": text}})
@@ -93,7 +96,7 @@ def fake_gpu_world(folder: Path, nodes: Sequence[str]) -> Iterator[World]:
         for name in ("nvidia", "gpu-operator-resources"):
             found.kubectl("create", "namespace", name)
         for name in nodes:
-            found.apply(_kwok_node(name))
+            found.add_node(name)
         command = [
             Path(sys.executable).with_name("gpu-ledger"),
             *("fake", "cluster", "run", "--namespace", NAMESPACE, "--mig-seconds", "1"),

@@ -7,26 +7,35 @@ controller and kwok's nodes are real; commands of `gpu-ledger mig plan` run in a
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
+from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from tests.servers.fake_gpu_world import NAMESPACE, World, fake_gpu_world
 from tests.servers.process import required, wait_for
-from tests.shared_data import shared_text
 
 pytestmark = pytest.mark.servers
 
+EXAMPLES = Path(__file__).parents[1] / "design_examples"
 A100_NODE = """\
   node-b:
     gpu-product: A100-SXM4-40GB
     mig-strategy: single
     gpus: [{id: GPU-a100-0}, {id: GPU-a100-1}]
 """
+
+
+def example(name: str) -> str:
+    return (EXAMPLES / name).read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +46,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def test_the_files_of_the_design_documents_in_order(world: World) -> None:
     # The topology: a node of two K80, shown as in the file.
-    topology = shared_text("design-examples/mock-topology.yml")
+    topology = example("mock-topology.yml")
     world.configure(topology)
     wait_for(lambda: world.allocatable("node-a").get("nvidia.com/gpu") == "2")
     wait_for(lambda: "nvidia.com/gpu.product" in world.labels("node-a"))
@@ -59,15 +68,15 @@ def test_the_files_of_the_design_documents_in_order(world: World) -> None:
     world.configure(topology + A100_NODE)
     wait_for(lambda: world.allocatable("node-b").get("nvidia.com/gpu") == "2")
     # The MIG ConfigMap, and its configuration on the node.
-    world.apply(shared_text("design-examples/mig-parted-configmap.yaml"))
+    world.apply(example("mig-parted-configmap.yaml"))
     world.kubectl("label", "node", "node-b", "nvidia.com/mig.config=all-1g.5gb")
     wait_for(lambda: world.labels("node-b").get("nvidia.com/mig.config.state") == "success")
     wait_for(lambda: world.allocatable("node-b").get("nvidia.com/gpu") == "14")
     assert world.labels("node-b")["nvidia.com/gpu.product"] == "A100-SXM4-40GB-MIG-1g.5gb"
     # The quota, and the pod in its namespace.
-    world.apply(shared_text("design-examples/gpu-quota.yaml"))
+    world.apply(example("gpu-quota.yaml"))
     wait_for(lambda: "hard" in world.get("-n", "nvidia", "resourcequota", "gpu-quota")["status"])
-    world.apply(shared_text("design-examples/cuda-vectoradd.yaml"), "-n", "nvidia")
+    world.apply(example("cuda-vectoradd.yaml"), "-n", "nvidia")
     wait_for(lambda: world.phase("nvidia", "cuda-vectoradd") == "Running")
     assert world.get("-n", "nvidia", "pod", "cuda-vectoradd")["spec"]["nodeName"] == "node-b"
     wait_for(
@@ -87,6 +96,48 @@ def test_the_files_of_the_design_documents_in_order(world: World) -> None:
     assert labels["GPU_I_PROFILE"] == "1g.5gb"
 
 
+def page_of(world: World, node: str, folder: Path) -> Path:
+    """The page of the node's exporter; the agent's page has all nodes."""
+    text = httpx.get(f"http://127.0.0.1:{world.port}/metrics", timeout=10).text
+    lines = [line for line in text.splitlines() if f'Hostname="{node}"' in line]
+    (folder / "page.prom").write_text("\n".join(lines) + "\n")
+    return folder / "page.prom"
+
+
+def planned(world: World, node: str, page: Path, *arguments: object) -> dict[str, Any]:
+    command = [
+        *(Path(sys.executable).with_name("gpu-ledger"), "mig", "plan", "--node", node),
+        *("-o", "json", "--config-map", "gpu-operator-resources/mig-parted-config"),
+        *("--metrics", page, "--kubeconfig", world.plane.kubeconfig(), *arguments),
+    ]
+    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def execute(world: World, plan: dict[str, Any]) -> None:
+    """Run the commands of a plan as they stand, with two steps of a person."""
+    for line in plan["commands"]:
+        if " edit configmap " in line:
+            add_configuration(world, plan["config_map_entry"])
+            continue
+        # The pods here have no controller, so a person has to confirm their deletion.
+        line = line.replace("kubectl drain", "kubectl drain --force")
+        line = line.replace(
+            "kubectl", f"{required('kubectl')} --kubeconfig={world.plane.kubeconfig()}"
+        )
+        done = subprocess.run(line, shell=True, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def add_configuration(world: World, entry: str) -> None:
+    text = f"version: v1\nmig-configs:\n{entry}"
+    patch = json.dumps({"data": {"config.yaml": text}})
+    where = ("-n", "gpu-operator-resources", "configmap", "mig-parted-config")
+    world.kubectl("patch", *where, "--type=merge", "-p", patch)
+
+
 def test_the_commands_of_a_plan_end_in_its_layout(world: World, tmp_path: Path) -> None:
     """Both cards change: the node is drained, relabelled, and accepts pods again."""
     wait_for(lambda: world.phase("nvidia", "cuda-vectoradd") == "Running")
@@ -95,27 +146,10 @@ def test_the_commands_of_a_plan_end_in_its_layout(world: World, tmp_path: Path) 
         "version: v1\nmig-configs:\n  all-2g.10gb:\n"
         '    - {devices: all, mig-enabled: true, mig-devices: {"2g.10gb": 3}}\n'
     )
-    page = tmp_path / "page.prom"
-    page.write_text(httpx.get(f"http://127.0.0.1:{world.port}/metrics", timeout=10).text)
-    lines = [line for line in page.read_text().splitlines() if 'Hostname="node-b"' in line]
-    page.write_text("\n".join(lines) + "\n")
-    program = Path(sys.executable).with_name("gpu-ledger")
-    command = [
-        *(program, "mig", "plan", "--node", "node-b", "--config", parted, "-o", "json"),
-        *("--profile", "all-2g.10gb", "--metrics", page, "--kubeconfig", world.plane.kubeconfig()),
-    ]
-    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    plan = json.loads(ran.stdout)
+    page = page_of(world, "node-b", tmp_path)
+    plan = planned(world, "node-b", page, "--config", parted, "--profile", "all-2g.10gb")
     assert [row["pod"] for row in plan["evicted_pods"]] == ["cuda-vectoradd"]
-    for line in plan["commands"]:
-        # The pod of the example has no controller, so a person has to confirm its deletion.
-        line = line.replace("kubectl drain", "kubectl drain --force")
-        line = line.replace(
-            "kubectl", f"{required('kubectl')} --kubeconfig={world.plane.kubeconfig()}", 1
-        )
-        done = subprocess.run(line, shell=True, capture_output=True, text=True)
-        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    execute(world, plan)
     assert world.labels("node-b")["nvidia.com/mig.config.state"] == "success"
     wait_for(lambda: world.allocatable("node-b").get("nvidia.com/gpu") == "6")
     assert not world.get("node", "node-b")["spec"].get("unschedulable")
@@ -132,3 +166,102 @@ def test_failures_reach_the_scheduler_and_end(world: World) -> None:
     assert subprocess.run(recovering, capture_output=True).returncode == 0
     wait_for(lambda: world.allocatable("node-a").get("nvidia.com/gpu") == "2")
     assert world.get("node", "node-a")["status"]["capacity"]["nvidia.com/gpu"] == "2"
+
+
+LAYOUTS = (
+    {"1g.5gb": 7},
+    {"2g.10gb": 3},
+    {"3g.20gb": 2},
+    {"3g.20gb": 1, "4g.20gb": 1},
+    {"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1},
+)
+MOST = {"1g.5gb": 21, "2g.10gb": 9, "3g.20gb": 6}  # on three cards
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_plans_evict_only_the_pods_that_they_name(
+    world: World, tmp_path: Path, seed: int
+) -> None:
+    """Three cards with random layouts and pods, and one instance more than they offer."""
+    draw = random.Random(seed)
+    name = f"random-{seed}"
+    layouts = [draw.choice(LAYOUTS) for _ in range(3)]
+    offered = sum(map(Counter, layouts), Counter[str]())
+    prepare(world, name, layouts)
+    wait_for(lambda: instances(world, name) == offered)
+    pods = draw.sample(sorted(offered.elements()), draw.randint(1, 4))
+    for number, profile in enumerate(pods):
+        world.apply(_holder(name, f"pod-{number}", profile))
+    wait_for(lambda: len(holders(world, name)) == len(pods))
+    before = holders(world, name)
+    profile = draw.choice([found for found in MOST if offered[found] < MOST[found]])
+    want = f"{profile}={offered[profile] + 1}"
+    plan = planned(world, name, page_of(world, name, tmp_path), "--want", want)
+    assert plan["commands"]
+    execute(world, plan)
+    assert world.labels(name)["nvidia.com/mig.config.state"] == "success"
+    promised = sum((counted(card["after"]) for card in plan["cards"]), Counter[str]())
+    assert promised[profile] > offered[profile]
+    wait_for(lambda: instances(world, name) == promised)
+    evicted = {row["pod"] for row in plan["evicted_pods"]}
+    kept = {pod: device for pod, device in before.items() if pod not in evicted}
+    wait_for(lambda: holders(world, name) == kept)
+    left = {pod["metadata"]["name"] for pod in world.get("-n", name, "pods")["items"]}
+    assert left == set(kept)
+
+
+def prepare(world: World, node: str, layouts: Sequence[dict[str, int]]) -> None:
+    """A node whose cards have these layouts, and a namespace of the same name."""
+    gpus = [{"id": f"GPU-{node}-{card}"} for card in range(len(layouts))]
+    nodes = {node: {"gpu-product": "A100-SXM4-40GB", "gpus": gpus}}
+    world.add_node(node)
+    world.kubectl("create", "namespace", node)
+    world.configure(yaml.safe_dump({"mig-strategy": "mixed", "nodes": nodes}))
+    entries = [
+        {"devices": [card], "mig-enabled": True, "mig-devices": dict(layout)}
+        for card, layout in enumerate(layouts)
+    ]
+    add_configuration(world, indent(yaml.safe_dump({node: entries}), "  "))
+    wait_for(lambda: world.allocatable(node).get("nvidia.com/gpu") == str(len(layouts)))
+    world.kubectl("label", "node", node, f"nvidia.com/mig.config={node}")
+
+
+def instances(world: World, node: str) -> Counter[str]:
+    prefix = "nvidia.com/mig-"
+    found = world.allocatable(node).items()
+    return +Counter({n.removeprefix(prefix): int(c) for n, c in found if n.startswith(prefix)})
+
+
+def counted(text: str) -> Counter[str]:
+    """The instances of a card in a plan: `2×1g.5gb 1×3g.20gb`."""
+    parts = [part.split("×") for part in text.split() if "×" in part]
+    return Counter({profile: int(count) for count, profile in parts})
+
+
+def holders(world: World, node: str) -> dict[str, str]:
+    """The instance that each pod of the node holds, as the exporter shows it."""
+    found = world.samples("DCGM_FI_DEV_FB_USED", node)
+    return {
+        labels["pod"]: f"{labels['gpu']}/{labels['GPU_I_ID']}"
+        for labels, _ in found
+        if labels["pod"]
+    }
+
+
+def _holder(node: str, name: str, profile: str) -> dict[str, Any]:
+    limits = {f"nvidia.com/mig-{profile}": "1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": node},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.example/serve:1",
+                    "resources": {"limits": limits, "requests": limits},
+                }
+            ],
+        },
+    }

@@ -1,8 +1,9 @@
 """Simulated GPUs of a real control plane, billed by the ledger: the placements, to the second.
 
-A real scheduler places pods on whole, shared and MIG devices that the agent offers. A collector
-watches the API server, and a real Prometheus scrapes a real kube-state-metrics and the agent.
-Expected values are the versions of the pods that etcd stored.
+A real scheduler places pods on whole, shared and MIG devices that the agent offers. A Deployment is
+scaled, a pod is evicted, and its card gets another layout. A collector watches the API server; a
+real Prometheus scrapes a real kube-state-metrics and the agent. Expected values are the versions of
+the pods that etcd stored.
 """
 
 from __future__ import annotations
@@ -43,21 +44,54 @@ from warehouse.home import Home
 pytestmark = pytest.mark.servers
 
 HOUR = timedelta(hours=1)
-GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
+GPU, SLICE, HALF = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
 TOPOLOGY = """\
 mig-strategy: mixed
 nodes:
-  whole: {gpu-product: A100-SXM4-40GB, gpus: [{id: GPU-w0}, {id: GPU-w1}, {id: GPU-w2}]}
+  whole:
+    gpu-product: A100-SXM4-40GB
+    gpus: [{id: GPU-w0}, {id: GPU-w1}, {id: GPU-w2}, {id: GPU-w3}, {id: GPU-w4}]
   cut: {gpu-product: A100-SXM4-40GB, gpus: [{id: GPU-c0}]}
+  shared: {gpu-product: A100-SXM4-40GB, replicas: 4, gpus: [{id: GPU-s0}]}
 """
 PARTED = {
     "version": "v1",
     "mig-configs": {
-        "seven": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.5gb": 7}}]
+        "seven": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.5gb": 7}}],
+        "halves": [{"devices": "all", "mig-enabled": True, "mig-devices": {"3g.20gb": 2}}],
     },
 }
 PRICE = "3.60"  # 0.001 per second
-PODS = {"two": (GPU, 2), "one": (GPU, 1), "slice": (SLICE, 1), "slices": (SLICE, 3)}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The devices of a pod, and the weight of each: its largest share of a card."""
+
+    node: str
+    resource: str
+    count: int
+    profile: str = "whole"
+    weight: Fraction = Fraction(1)
+
+
+PODS = {
+    "two": Placement("whole", GPU, 2),
+    "one": Placement("whole", GPU, 1),
+    "scaled": Placement("whole", GPU, 1),
+    "share": Placement("shared", GPU, 1, weight=Fraction(1, 4)),
+    "slice": Placement("cut", SLICE, 1, "1g.5gb", Fraction(1, 7)),
+    "slices": Placement("cut", SLICE, 3, "1g.5gb", Fraction(1, 7)),
+    "half": Placement("cut", HALF, 1, "3g.20gb", Fraction(1, 2)),
+}
+FIRST = ("two", "one", "share", "slice", "slices")
+HELD_BACK = "example.com/until-its-end-is-written"
+"""A finalizer: before a deleted pod is gone, a kubelet writes ends of containers; kwok does not."""
+
+
+def placement_of(pod: str) -> Placement | None:
+    """The placement of a pod; pods of the Deployment have generated names."""
+    return PODS.get("scaled" if pod.startswith("scaled-") else pod)
 
 
 @dataclass(frozen=True)
@@ -76,7 +110,7 @@ class Billed:
 def billed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billed]:
     folder = tmp_path_factory.mktemp("billed")
     with ExitStack() as stack:
-        world = stack.enter_context(fake_gpu_world(folder, ("whole", "cut")))
+        world = stack.enter_context(fake_gpu_world(folder, ("whole", "cut", "shared")))
         offer(world)
         admin = stack.enter_context(world.plane.client())
         may_read(admin)
@@ -92,16 +126,17 @@ def billed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billed]:
         collector.wait_for("listed", resource="pods", why="start")
         live(Players(admin), world, collector, samples)
         over = len([p for p in observer.pods.values() if p.ended_at])
-        assert over == len(PODS)
+        assert over == len(PODS) + 1  # two pods of the Deployment
         pull(home, collector, samples, Interval(began_at, end_of_hour(collector, world)))
-        named = {uid: pod for uid, pod in observer.pods.items() if pod.name in PODS}
+        named = {uid: pod for uid, pod in observer.pods.items() if placement_of(pod.name)}
         yield Billed(home, named)
 
 
 def offer(world: World) -> None:
-    """Three whole cards, and one in seven slices."""
+    """Five whole cards, one in four replicas, and one in seven slices."""
     world.configure(TOPOLOGY)
-    wait_for(lambda: world.allocatable("whole").get(GPU) == "3")
+    wait_for(lambda: world.allocatable("whole").get(GPU) == "5")
+    wait_for(lambda: world.allocatable("shared").get(GPU) == "4")
     parted = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -174,39 +209,101 @@ url = "{url}"
 def live(
     players: Players, world: World, collector: CollectorProcess, samples: httpx.Client
 ) -> None:
-    """Pods run side by side for some seconds; each ends with the time of its container."""
-    for name, (resource, count) in PODS.items():
-        world.apply(_pod(name, resource, count))
-    for name in PODS:
-        wait_for(lambda name=name: world.phase("team-a", name) == "Running")
-    wait_for(lambda: scraped_pods(samples) == set(PODS))
-    for name in reversed(PODS):
-        players.fail("team-a", name)
-        collector.wait_for_pod(name, "Failed")
+    """Pods run for some seconds; the end of each is the time of its container."""
+    for name in FIRST:
+        world.apply(_pod(name))
+    world.apply(_deployment(1))
+    wait_for(lambda: len(running_pods(world)) == len(FIRST) + 1)
+    wait_for(lambda: len(scraped_pods(samples)) == len(FIRST) + 1)
+    world.apply(_deployment(2))
+    wait_for(lambda: len(running_pods(world)) == len(FIRST) + 2)
+    end(players, collector, "slice")
+    evict(players, world, collector, "slices")
+    world.kubectl("label", "node", "cut", "nvidia.com/mig.config=halves", "--overwrite")
+    wait_for(lambda: world.allocatable("cut").get(HALF) == "2")
+    world.apply(_pod("half"))
+    wait_for(lambda: world.phase("team-a", "half") == "Running")
+    scaled = [name for name in running_pods(world) if name.startswith("scaled-")]
+    wait_for(lambda: {"half", *scaled} <= scraped_pods(samples))
+    world.apply(_deployment(0))
+    for name in scaled:
+        leave(players, world, collector, name)
+    for name in ("share", "one", "two", "half"):
+        end(players, collector, name)
+
+
+def end(players: Players, collector: CollectorProcess, name: str) -> None:
+    players.fail("team-a", name)
+    collector.wait_for_pod(name, "Failed")
+
+
+def evict(players: Players, world: World, collector: CollectorProcess, name: str) -> None:
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": "team-a"},
+    }
+    path = f"/api/v1/namespaces/team-a/pods/{name}/eviction"
+    world.kubectl("create", "--raw", path, "-f", "-", text=json.dumps(eviction))
+    leave(players, world, collector, name)
+
+
+def leave(players: Players, world: World, collector: CollectorProcess, name: str) -> None:
+    """A pod that is being deleted ends, and is gone."""
+    wait_for(lambda: "deletionTimestamp" in players.read("team-a", name)["metadata"])
+    end(players, collector, name)
+    patch = json.dumps({"metadata": {"finalizers": None}})
+    world.kubectl("-n", "team-a", "patch", "pod", name, "--type=merge", "-p", patch)
+
+
+def running_pods(world: World) -> list[str]:
+    pods = world.get("-n", "team-a", "pods")["items"]
+    return [p["metadata"]["name"] for p in pods if p["status"].get("phase") == "Running"]
 
 
 def scraped_pods(samples: httpx.Client) -> set[str]:
     """The pods that have some samples of their devices in the Prometheus."""
     query = "count by (pod) (count_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE[5m]) > 3)"
     found = samples.get("/api/v1/query", params={"query": query}).json()["data"]["result"]
-    return {series["metric"].get("pod", "") for series in found} & set(PODS)
+    return {p for series in found if placement_of(p := series["metric"].get("pod", ""))}
 
 
-def _pod(name: str, resource: str, count: int) -> dict[str, Any]:
-    limits = {resource: str(count)}
+def _pod(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "team-a"},
+        "metadata": {"name": name, "namespace": "team-a", "finalizers": [HELD_BACK]},
+        "spec": {"restartPolicy": "Never", **_spec(PODS[name])},
+    }
+
+
+def _spec(placement: Placement) -> dict[str, Any]:
+    limits = {placement.resource: str(placement.count)}
+    return {
+        "nodeSelector": {"kubernetes.io/hostname": placement.node},
+        "containers": [
+            {
+                "name": "main",
+                "image": "registry.example/train:1",
+                "resources": {"limits": limits, "requests": limits},
+            }
+        ],
+    }
+
+
+def _deployment(replicas: int) -> dict[str, Any]:
+    labels = {"app": "scaled"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "scaled", "namespace": "team-a"},
         "spec": {
-            "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "registry.example/train:1",
-                    "resources": {"limits": limits, "requests": limits},
-                }
-            ],
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "finalizers": [HELD_BACK]},
+                "spec": _spec(PODS["scaled"]),
+            },
         },
     }
 
@@ -218,7 +315,9 @@ def end_of_hour(collector: CollectorProcess, world: World) -> datetime:
     ends_at = hour_of(now) + HOUR
 
     def mark(name: str) -> None:
-        world.apply(_pod(name, GPU, 9_999))
+        pending = {"metadata": {"name": name, "namespace": "team-a"}}
+        spec = _spec(Placement("whole", GPU, 9_999))
+        world.apply({"apiVersion": "v1", "kind": "Pod", **pending, "spec": spec})
         collector.wait_for_pod(name)
 
     clock.push(int((ends_at - now).total_seconds()) + 5)
@@ -255,27 +354,29 @@ def test_allocations_are_the_placements_to_the_second(billed: Billed) -> None:
         (
             uid,
             pod.node,
-            *PODS[pod.name],
-            "1g.5gb" if PODS[pod.name][0] == SLICE else "whole",
+            placed.resource,
+            placed.count,
+            placed.profile,
             seconds_between(pod.bound_at, pod.started_at),
             seconds_between(pod.started_at, pod.ended_at),
         )
         for uid, pod in billed.histories.items()
+        if (placed := placement_of(pod.name))
     }
-    assert len(truth) == len(PODS)
+    assert len(truth) == len(PODS) + 1
     assert set(rows) == truth
 
 
 def test_cost_is_running_time_by_weight_and_price(billed: Billed) -> None:
-    """The weight of a slice 1g.5gb of an A100 with 40 GB is 1/7: its largest share of the card."""
     [(cost,)] = billed.rows("select sum(cost_nanos) from marts.fct_charges")
     exact = sum(
         Fraction(PRICE)
         / 3600
-        * PODS[pod.name][1]
+        * placed.count
+        * placed.weight
         * seconds_between(pod.started_at, pod.ended_at)
-        * (Fraction(1, 7) if PODS[pod.name][0] == SLICE else 1)
         for pod in billed.histories.values()
+        if (placed := placement_of(pod.name))
     )
     # Each charge is rounded once.
     [(charges,)] = billed.rows("select count(*) from marts.fct_charges")

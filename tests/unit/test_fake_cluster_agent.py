@@ -32,24 +32,7 @@ from tests.json_output import differences
 from tests.stub_kubelet import StubKubelet, eventually
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
-DESIGN = """\
-mig-strategy: mixed
-nodes:
-  node-a:
-    gpu-memory: 11441
-    gpu-product: Tesla-K80
-    gpus:
-      - id: GPU-8fc73fbd-91f0-697e-57ef-fc978bd54af1
-        metrics:
-          metadata: {namespace: team-a, pod: pod, container: container}
-          utilization: 10
-          fb-used: 5000
-      - id: GPU-kdiue726-57ef-91f0-837f-qjk49djklsk8
-        metrics:
-          metadata: {namespace: team-a, pod: pod, container: container}
-          utilization: 100
-          fb-used: 10000
-"""
+DESIGN = (Path(__file__).parents[1] / "design_examples/mock-topology.yml").read_text("utf-8")
 MIG_NODE = """\
 mig-strategy: mixed
 nodes:
@@ -192,7 +175,7 @@ def test_the_file_of_the_design_document_is_applied_unchanged() -> None:
             "modelName": "Tesla K80",
             "Hostname": "node-a",
             "container": "container",
-            "namespace": "team-a",
+            "namespace": "runai-project-a",
             "pod": "pod",
         },
         10,
@@ -605,4 +588,4 @@ def test_a_configuration_is_checked_before_it_is_applied(tmp_path: Path) -> None
     path.write_text(DESIGN)
     printed = CliRunner().invoke(cli, ["fake", "cluster", "check", str(path), "-o", "json"])
     assert differences("fake cluster check", printed.stdout) == []
-    assert [row["shown_pod"] for row in json.loads(printed.stdout)] == ["team-a/pod"] * 2
+    assert [row["shown_pod"] for row in json.loads(printed.stdout)] == ["runai-project-a/pod"] * 2
