@@ -21,8 +21,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clients.kubeconfig import find_cluster_access
 from clients.kubernetes import KubernetesClient
+from clients.kubernetes_errors import ServerRefused
 from domain.errors import shown
 from domain.gpu import Catalogue, GpuProduct
+from domain.gpu.claims import CLAIM_DRIVERS
 from domain.gpu.names import may_be_a_device
 from domain.mig import Geometry, MigProfile, parse_profile, parse_resource_profile
 from domain.mig.layouts import Instances
@@ -51,6 +53,7 @@ PRODUCT_LABEL = "nvidia.com/gpu.product"
 CONFIG_LABEL = "nvidia.com/mig.config"
 STATE_LABEL = "nvidia.com/mig.config.state"
 COUNT_LABEL = "nvidia.com/gpu.count"
+CLAIMS_API = "/apis/resource.k8s.io/v1"
 NEW_CONFIG = "gpu-ledger-plan"
 LARGEST_PAGE_BYTES = 64 << 20
 """A node of 16 cards with 7 instances each writes about 2 MB."""
@@ -164,7 +167,8 @@ def plan(
 
     mig-parted deletes all instances of a card that changes, so all pods of that card must go; other
     cards keep their instances. Where it is not known on which card a pod is, every card that it may
-    be on counts as its card.
+    be on counts as its card; for a pod with claims of dynamic resource allocation this is every
+    card, unless the page of --metrics shows it.
     """
     if (want is None) == (profile is None):
         raise click.UsageError("give --want or --profile")
@@ -178,13 +182,18 @@ def plan(
     try:
         node = client.get(f"/api/v1/nodes/{quote(node_name, safe='')}")
         selected = {"fieldSelector": f"spec.nodeName={node_name}"}
-        pods = [_pod(found) for found in client.items("/api/v1/pods", selected) if _holds(found)]
+        pods = [
+            _pod(found, _claimed_devices(client, found))
+            for found in client.items("/api/v1/pods", selected)
+            if _holds(found)
+        ]
+        labels = dict(node["metadata"].get("labels") or {})
+        product_name = labels.get(PRODUCT_LABEL) or _product_of_slices(client, node_name)
         cluster_id = client.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
     finally:
         client.close()
     pods = [pod for pod in pods if pod.devices]
-    labels = _labels(node)
-    product = _product(labels, catalogue, node_name)
+    product = _product(product_name, catalogue, node_name)
     geometry = catalogue.geometry_of(product)
     cards = _cards(node_name, labels, geometry, product, parsed, page, pods)
     name, plan = _choose(geometry, product, cards, parsed, profile, wanted)
@@ -208,30 +217,67 @@ def _history(home_path: Path | None, cluster_id: str) -> Withdrawals | None:
 # --- the cluster ----------------------------------------------------------------------------------
 
 
-def _labels(node: Document) -> dict[str, str]:
-    return dict(node.get("metadata", {}).get("labels") or {})
-
-
 def _holds(pod: Document) -> bool:
     return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
 
 
-def _pod(pod: Document) -> NodePod:
+def _claimed_devices(client: KubernetesClient, pod: Document) -> dict[str, int]:
+    """The devices of GPU drivers that a pod holds by claims, as driver/device."""
+    of_pod = (
+        *(pod["spec"].get("resourceClaims") or ()),
+        *(pod.get("status", {}).get("resourceClaimStatuses") or ()),
+    )
+    namespace = pod["metadata"]["namespace"]
+    devices: dict[str, int] = {}
+    for name in sorted({found.get("resourceClaimName") or "" for found in of_pod} - {""}):
+        path = f"{CLAIMS_API}/namespaces/{namespace}/resourceclaims/{quote(name, safe='')}"
+        allocation = client.get(path).get("status", {}).get("allocation") or {}
+        results = allocation.get("devices", {}).get("results") or ()
+        devices |= {f"{r['driver']}/{r['device']}": 1 for r in results if _is_gpu_driver(r)}
+    return devices
+
+
+def _is_gpu_driver(found: Document) -> bool:
+    return found.get("driver") in CLAIM_DRIVERS
+
+
+def _product_of_slices(client: KubernetesClient, node: str) -> str:
+    """The product that a driver for claims publishes; "" if there is none."""
+    try:
+        slices = [
+            found["spec"]
+            for found in client.items(
+                f"{CLAIMS_API}/resourceslices", {"fieldSelector": f"spec.nodeName={node}"}
+            )
+        ]
+    except ServerRefused as refused:
+        if refused.status != 404:
+            raise
+        return ""  # a cluster without dynamic resource allocation
+    for found in filter(_is_gpu_driver, slices):
+        for device in found.get("devices") or ():
+            name = (device.get("attributes") or {}).get("productName", {}).get("string")
+            if name:
+                return str(name)
+    return ""
+
+
+def _pod(pod: Document, claimed: Mapping[str, int]) -> NodePod:
     metadata = pod["metadata"]
     owners = [o for o in metadata.get("ownerReferences") or () if o.get("controller")]
     return NodePod(
         namespace=metadata["namespace"],
         name=metadata["name"],
-        devices=effective_request_of_pod(pod["spec"], may_be_a_device),
+        devices={**effective_request_of_pod(pod["spec"], may_be_a_device), **claimed},
         controller=f"{owners[0]['kind']}/{owners[0]['name']}" if owners else "",
     )
 
 
-def _product(labels: Mapping[str, str], catalogue: Catalogue, node: str) -> GpuProduct:
+def _product(label: str, catalogue: Catalogue, node: str) -> GpuProduct:
     """The node's product; its label also names the MIG strategy `single` and sharing."""
-    label = labels.get(PRODUCT_LABEL)
     if not label:
-        raise LayoutUnknown(node, f"the node has no label {PRODUCT_LABEL}")
+        problem = f"the node has no label {PRODUCT_LABEL} and no ResourceSlice with a product"
+        raise LayoutUnknown(node, problem)
     return catalogue.choose(label.removesuffix("-SHARED").split("-MIG-")[0])
 
 
@@ -352,7 +398,9 @@ def _may_be_on(card: CardState, pod: NodePod, seen: set[int]) -> bool:
 
 
 def _offers(card: CardState, resource: str) -> bool:
-    local = resource.rpartition("/")[2].removesuffix(".shared")
+    domain, _, local = resource.removesuffix(".shared").rpartition("/")
+    if domain in CLAIM_DRIVERS:
+        return True  # the name of a claimed device does not show its card
     if local == "gpu":  # a whole card, or with the strategy `single` any instance
         return card.instances is None or bool(card.instances)
     if not local.startswith("mig-"):

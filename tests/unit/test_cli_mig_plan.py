@@ -161,6 +161,56 @@ def test_without_a_portal_page_all_possibly_affected_pods_are_named(kubeconfig: 
     assert [row["pod"] for row in plan["evicted_pods"]] == ["train", "serve"]
 
 
+CLAIM = {
+    "status": {
+        "allocation": {
+            "devices": {
+                "results": [
+                    {"driver": "gpu.nvidia.com", "pool": "gpu-1", "device": "gpu-0-mig-1g5gb-0"},
+                    {"driver": "nic.example.com", "pool": "gpu-1", "device": "eth1"},
+                ]
+            }
+        }
+    }
+}
+
+
+def claiming(name: str) -> dict[str, Any]:
+    found = pod("team-c", name, {})
+    found["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    found["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "c"}]
+    return found
+
+
+def test_a_pod_with_a_claim_may_be_on_every_card(tmp_path: Path) -> None:
+    """Without a label, the product is that of the driver's ResourceSlice."""
+    labels = dict(NODE["metadata"]["labels"])
+    del labels["nvidia.com/gpu.product"]
+    attributes = {"productName": {"string": "NVIDIA A100-SXM4-40GB"}}
+    devices = [{"name": "gpu-0", "attributes": attributes}]
+    slices = [{"spec": {"driver": "gpu.nvidia.com", "nodeName": "gpu-1", "devices": devices}}]
+    documents = {
+        "/api/v1/nodes/gpu-1": {"metadata": {"name": "gpu-1", "labels": labels}},
+        "/api/v1/pods": {"items": [*PODS, claiming("claimer")]},
+        "/api/v1/namespaces/kube-system": {"metadata": {"uid": "cluster-1"}},
+        "/apis/resource.k8s.io/v1/namespaces/team-c/resourceclaims/c": CLAIM,
+        "/apis/resource.k8s.io/v1/resourceslices": {"items": slices},
+    }
+    (tmp_path / "parted.yaml").write_text(PARTED)
+    (tmp_path / "page.prom").write_text(PAGE)
+    halves = ("--config", "@parted.yaml", "--profile", "halves", "--metrics")
+    with api_server(documents, tmp_path) as kubeconfig:
+        plan = planned(kubeconfig, *halves, "@page.prom")
+        assert plan["product"] == "NVIDIA-A100-SXM4-40GB"
+        assert [row["pod"] for row in plan["evicted_pods"]] == ["serve", "claimer"]
+        assert plan["evicted_pods"][1]["devices"] == {"gpu.nvidia.com/gpu-0-mig-1g5gb-0": 1}
+        # The exporter shows the claim's instance on card 0, which does not change.
+        shown = PAGE.replace('namespace="",pod=""', 'namespace="team-c",pod="claimer"', 1)
+        (tmp_path / "shown.prom").write_text(shown)
+        plan = planned(kubeconfig, *halves, "@shown.prom")
+        assert [row["pod"] for row in plan["evicted_pods"]] == ["serve"]
+
+
 def test_wanted_instances_choose_a_configuration_of_the_file(kubeconfig: Path) -> None:
     plan = planned(
         kubeconfig, "--config", "@parted.yaml", "--want", "3g.20gb=2", "--metrics", "@page.prom"
