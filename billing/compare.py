@@ -227,7 +227,7 @@ _SAMPLED = """
 """
 
 _OUTAGES = """
-    select cluster_id, segment_started_at, segment_ended_at
+    select cluster_id, pod_uid, segment_started_at, segment_ended_at
     from marts.fct_pod_hours where billing_period = $period and is_outage order by all
 """
 
@@ -259,10 +259,10 @@ def _pod_uses(
     sampled: defaultdict[Pod, list[SampledUse]] = defaultdict(list)
     for cluster, uid, first, last in _rows(connection, _SAMPLED, period):
         sampled[cluster, uid].append(SampledUse(_utc(first), _utc(last)))
-    pieces: defaultdict[str, list[Interval]] = defaultdict(list)
-    for cluster, first, last in _rows(connection, _OUTAGES, period):
-        pieces[cluster].append(Interval(_utc(first), _utc(last)))
-    outages = {cluster: tuple(union(found)) for cluster, found in pieces.items()}
+    pieces: defaultdict[Pod, list[Interval]] = defaultdict(list)
+    for cluster, uid, first, last in _rows(connection, _OUTAGES, period):
+        pieces[cluster, uid].append(Interval(_utc(first), _utc(last)))
+    outages = {pod: tuple(union(found)) for pod, found in pieces.items()}
     rows = _rows(connection, _SEGMENTS, period)
     for (cluster, uid, _), of_pod in groupby(rows, key=lambda row: row[:3]):
         found = list(of_pod)
@@ -282,7 +282,7 @@ def _pod_uses(
                 rate_nanos_per_hour=int(rate),
                 window=Interval(first, until),
                 sampled=tuple(_clipped(sampled[cluster, uid], first, until)),
-                outages=outages.get(cluster, ()),
+                outages=outages.get((cluster, uid), ()),
             )
 
 

@@ -23,11 +23,11 @@ from billing.invoice import (
 from billing.lines import Line, LineKind, rounded, usage_lines
 from billing.sealing import Document
 from billing.statement import statement_document
-from billing.usage import NO_USAGE, DocumentUsage
-from domain.decisions import PartyRole, Policy, PolicyName, Rate, Row, TableName
+from billing.usage import NO_USAGE, DocumentUsage, PodUse
+from domain.decisions import Outage, PartyRole, Policy, PolicyName, Rate, Row, TableName
 from domain.decisions.tables import TABLE_BY_NAME
 from domain.findings import CheckResult
-from domain.interval import format_instant
+from domain.interval import Interval, format_instant
 
 PRINTED_POLICIES = (
     PolicyName.BILLABLE_STATE,
@@ -102,30 +102,41 @@ def _draft(
     issued_at: datetime,
     stands_on: Mapping[str, str],
 ) -> Draft:
-    lines = [_with_outage(line, basis) for line in usage_lines(usage.charges, basis.period)]
+    lines = [_with_outage(line, basis, usage) for line in usage_lines(usage.charges, basis.period)]
     lines += [replace(line, number=len(lines) + n) for n, line in enumerate(corrections, start=1)]
     total = rounded(lines, basis.currency)
-    header = _header(basis, lines, tenant, number, issued_at, stands_on)
+    header = _header(basis, lines, usage, tenant, number, issued_at, stands_on)
     document = invoice_document(header, total, usage)
     return Draft(number, tenant, total.billed_nanos, total.exact_nanos, document)
 
 
-def _with_outage(line: Line, basis: Basis) -> Line:
+def _with_outage(line: Line, basis: Basis, usage: DocumentUsage) -> Line:
     """A credit with its outages as the reason."""
     if line.kind is not LineKind.CREDIT:
         return line
+    pods = [pod for pod in usage.pods if pod.key == line.key]
     reasons = [
         f"outage from {format_instant(row.started_at)}: {row.reason} ({row.decided_by})"
         for row in basis.decisions.outages
-        if row.cluster_id in ("", line.key.cluster_id)
-        and row.validity.clipped_to(basis.period.interval)
+        if any(_is_credited(row, pod) for pod in pods)
     ]
     return replace(line, reason="; ".join(sorted(reasons)))
+
+
+def _is_credited(outage: Outage, pod: PodUse) -> bool:
+    """Whether an outage is a reason of a pod's credited use."""
+    use = Interval(pod.first_started_at, pod.last_ended_at)
+    return (
+        pod.key.credited
+        and outage.concerns(pod.key.cluster_id, pod.node_name, pod.pod_uid)
+        and outage.validity.clipped_to(use) is not None
+    )
 
 
 def _header(
     basis: Basis,
     lines: Sequence[Line],
+    usage: DocumentUsage,
     tenant: str,
     number: str,
     issued_at: datetime,
@@ -155,17 +166,27 @@ def _header(
             period.interval,
         ),
         stands_on=stands_on,
-        decisions=_copied(basis, tenant, clusters_of(lines)),
+        decisions=_copied(basis, usage, tenant, clusters_of(lines)),
     )
 
 
-def _copied(basis: Basis, tenant: str, clusters: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """The decision rows of this tenant and its clusters, as in the files."""
+def _copied(
+    basis: Basis, usage: DocumentUsage, tenant: str, clusters: Sequence[str]
+) -> dict[str, list[dict[str, str]]]:
+    """The decision rows of this tenant and its clusters, as in the files.
+
+    Outages of single nodes and pods are only on the invoices of tenants that they credit.
+    """
     decisions = basis.decisions
     rows: Mapping[TableName, list[Row]] = {
         TableName.CLUSTERS: [row for row in decisions.clusters if row.cluster_id in clusters],
         TableName.TENANTS: [row for row in decisions.tenants if row.namespace == tenant],
-        TableName.OUTAGES: [row for row in decisions.outages if row.cluster_id in ("", *clusters)],
+        TableName.OUTAGES: [
+            row
+            for row in decisions.outages
+            if any(_is_credited(row, pod) for pod in usage.pods)
+            or (row.is_of_whole_cluster and row.cluster_id in ("", *clusters))
+        ],
     }
     return {name.value: [_cells(name, row) for row in found] for name, found in rows.items()}
 

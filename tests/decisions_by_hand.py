@@ -18,7 +18,8 @@ HEADERS = {
     "reason,decided_by,decided_on,second_name",
     "budgets": "tenant,billing_period,currency,amount,reason,decided_by,decided_on,workload,label,"
     "actual_steps,forecast_steps",
-    "outages": "cluster_id,started_at,ended_at,treatment,reason,decided_by,decided_on",
+    "outages": "cluster_id,started_at,ended_at,treatment,reason,decided_by,decided_on,node_name,"
+    "pod_uid",
     "accepted_gaps": "cluster_id,source,started_at,ended_at,treatment,reason,decided_by,"
     "decided_on,pod_uid",
     "policies": "policy,version,value,valid_from,valid_until,reason,decided_by,decided_on",
@@ -33,7 +34,7 @@ HEADERS = {
 
 SIGNED_LAST = {"clusters", "tenants", "budgets", "outages", "policies", "parties", "products"}
 
-EMPTY_LAST = {"clusters": 1, "budgets": 4, "parties": 7}
+EMPTY_LAST = {"clusters": 1, "budgets": 4, "outages": 2, "parties": 7}
 """Columns after the signature, which the rows of tests leave empty."""
 
 

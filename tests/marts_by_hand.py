@@ -48,7 +48,9 @@ GAPS = "cluster_id,source,started_at,ended_at,treatment,reason,decided_by,decide
 PARTIES = (
     "role,tenant,name,address,tax_id,email,valid_from,valid_until,reason,decided_by,decided_on\n"
 )
-OUTAGES = "cluster_id,started_at,ended_at,treatment,reason,decided_by,decided_on\n"
+OUTAGES = (
+    "cluster_id,started_at,ended_at,treatment,reason,decided_by,decided_on,node_name,pod_uid\n"
+)
 SIGNED = "because,ada,2026-09-01"
 
 TABLES = {
@@ -242,7 +244,8 @@ class World:
             "rates.csv": RATES + "\n".join(self.rates),
             "accepted_gaps.csv": GAPS + "\n".join(self.accepted_gaps),
             "parties.csv": self.parties_header + "\n".join(self.parties),
-            "outages.csv": OUTAGES + "\n".join(self.outages),
+            "outages.csv": OUTAGES
+            + "\n".join(row + "," * (OUTAGES.count(",") - row.count(",")) for row in self.outages),
             "policies.csv": "\n".join([HEADERS["policies"], *self.policies]),
         }
         return _decisions(tuple(files.items()))
@@ -432,8 +435,15 @@ class World:
                     yield self.period.name, cluster, metric, hour, 120, 120
 
     def _in_outage(self, pod: Pod, segment: Interval) -> bool:
-        outages = self.decisions.outage_intervals(pod.cluster_id, self.period.interval)
-        return any(outage.overlaps(segment) for outage in outages)
+        return self._outage_start(pod.cluster_id, pod.uid, segment.started_at) is not None
+
+    def _outage_start(self, cluster_id: str, pod_uid: str, at: datetime) -> datetime | None:
+        """The start of the outage that credits a pod: of the cluster, its node or itself."""
+        for scope in (("", ""), (NODE, ""), ("", pod_uid)):
+            for outage in self.decisions.outage_intervals(cluster_id, self.period.interval, *scope):
+                if outage.contains(at):
+                    return outage.started_at
+        return None
 
     def _credits(self) -> Iterator[tuple[Any, ...]]:
         """The cost of pod-hours in outages as credits, one row per charge and outage."""
@@ -442,9 +452,8 @@ class World:
         for row in (dict(zip(columns, cells, strict=True)) for cells in self._pod_hours()):
             if row["is_outage"] and row["billable_seconds"]:
                 key = tuple(row[name] for name in _CREDIT_KEY)
-                outages = self.decisions.outage_intervals(key[2], self.period.interval)
-                [at] = [o.started_at for o in outages if o.contains(row["segment_started_at"])]
-                sums[*key, at].append(row)
+                uid, started_at = row["pod_uid"], row["segment_started_at"]
+                sums[*key, self._outage_start(row["cluster_id"], uid, started_at)].append(row)
         for (*key, outage_started_at), rows in sorted(sums.items(), key=str):
             yield (
                 self.period.name, *key, "EUR" if key[-1] else "", outage_started_at,
@@ -508,7 +517,7 @@ class World:
             yield (
                 self.period.name, pod.cluster_id, hour_of(segment.started_at), pod.tenant,
                 pod.belongs_to, pod.tenant, pod.uid, pod.name, "Job", pod.workload or pod.name,
-                "node-1", "nvidia.com/gpu", pod.device_count, pod.gpu_class, pod.mig_profile,
+                NODE, "nvidia.com/gpu", pod.device_count, pod.gpu_class, pod.mig_profile,
                 segment.started_at, segment.ended_at, "running",
                 pod.method, pod.method_reason, pod.treatment, segment.seconds, 0,
                 segment.seconds if billed else 0, *share, *share, *share,
@@ -517,6 +526,7 @@ class World:
             )  # fmt: skip
 
 
+NODE = "node-1"
 _CREDIT_KEY = (
     "tenant", "belongs_to", "cluster_id", "gpu_class", "mig_profile", "weight_numerator",
     "weight_denominator", "weight_policy", "rate_id",

@@ -311,8 +311,12 @@ MUTANTS = (
     Mutant("credits_of_any_outage", f"{MARTS}/fct_outage_credits.sql",
            "            and {{ epoch_seconds('pod_hours.segment_started_at') }}"
            " < outages.ended_second\n", ""),
+    Mutant("credits_of_the_outages_of_any_pod", f"{MARTS}/fct_outage_credits.sql",
+           "            and outages.pod_uid in ('', pod_hours.pod_uid)\n", ""),
+    Mutant("credits_of_overlapping_outages_add_up", f"{MARTS}/fct_outage_credits.sql",
+           "    where outage_rank = 1\n", ""),
     Mutant("credits_are_paid_once_more", f"{MARTS}/fct_outage_credits.sql",
-           "-sum(pod_hours.cost_nanos)", "sum(pod_hours.cost_nanos)"),
+           "cast(-sum(cost_nanos)", "cast(sum(cost_nanos)"),
     Mutant("a_workload_is_its_largest_pod", f"{MARTS}/fct_workload_periods.sql",
            "sum(running_device_seconds)", "max(running_device_seconds)"),
     Mutant("held_devices_of_a_pod_are_one", f"{MARTS}/fct_pod_periods.sql",

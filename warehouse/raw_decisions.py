@@ -150,21 +150,24 @@ def _budgets(decisions: Decisions, period: BillingPeriod) -> Iterator[Row]:
 
 
 def _outages(decisions: Decisions, window: Interval) -> Iterator[Row]:
-    """Overlapping outages are one, for the reasons of all of them: nothing is credited twice."""
+    """Overlapping outages of a cluster, node or pod are one, for the reasons of all of them."""
     for cluster_id in sorted({row.cluster_id for row in decisions.clusters}):
         rows = [row for row in decisions.outages if row.cluster_id in ("", cluster_id)]
-        for piece in decisions.outage_intervals(cluster_id, window):
-            reasons = {
-                f"{row.reason} ({row.decided_by})"
-                for row in rows
-                if row.validity.clipped_to(piece) is not None
-            }
-            yield {
-                "cluster_id": cluster_id,
-                "started_at": piece.started_at,
-                "ended_at": piece.ended_at,
-                "reason": "; ".join(sorted(reasons)),
-            }
+        for scope in sorted({(row.node_name, row.pod_uid) for row in rows}):
+            for piece in decisions.outage_intervals(cluster_id, window, *scope):
+                reasons = {
+                    f"{row.reason} ({row.decided_by})"
+                    for row in rows
+                    if (row.node_name, row.pod_uid) == scope and row.validity.clipped_to(piece)
+                }
+                yield {
+                    "cluster_id": cluster_id,
+                    "node_name": scope[0],
+                    "pod_uid": scope[1],
+                    "started_at": piece.started_at,
+                    "ended_at": piece.ended_at,
+                    "reason": "; ".join(sorted(reasons)),
+                }
 
 
 def _accepted_gaps(decisions: Decisions, window: Interval) -> Iterator[Row]:

@@ -270,6 +270,8 @@ WRITTEN_TABLES: dict[str, Columns] = {
     "budgets": {"tenant": "VARCHAR", "budget_name": "VARCHAR", **_BUDGET},
     "outages": {
         "cluster_id": "VARCHAR",
+        "node_name": "VARCHAR",
+        "pod_uid": "VARCHAR",
         "started_at": "TIMESTAMPTZ",
         "ended_at": "TIMESTAMPTZ",
         "reason": "VARCHAR",

@@ -165,9 +165,16 @@ class Decisions:
 
     # Exceptions -----------------------------------------------------------------------------
 
-    def outage_intervals(self, cluster_id: str, window: Interval) -> list[Interval]:
-        """Outages of a cluster inside the window, overlapping and open ones united."""
-        rows = (row for row in self.outages if row.cluster_id in ("", cluster_id))
+    def outage_intervals(
+        self, cluster_id: str, window: Interval, node_name: str = "", pod_uid: str = ""
+    ) -> list[Interval]:
+        """Outages of exactly a cluster, node or pod in the window, overlapping ones united."""
+        scope = (node_name, pod_uid)
+        rows = (
+            row
+            for row in self.outages
+            if row.cluster_id in ("", cluster_id) and (row.node_name, row.pod_uid) == scope
+        )
         pieces = (row.validity.clipped_to(window) for row in rows)
         return union(piece for piece in pieces if piece)
 

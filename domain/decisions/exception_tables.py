@@ -28,7 +28,7 @@ from domain.decisions.table_form import DecisionColumn, DecisionTable
 
 OUTAGES = DecisionTable(
     TableName.OUTAGES,
-    "Times of failed service; usage in them is credited.",
+    "Times of failed service; usage in them is credited. `gpu-ledger health` proposes rows.",
     Outage,
     (
         ANY_CLUSTER_ID,
@@ -43,6 +43,20 @@ OUTAGES = DecisionTable(
         ),
         DecisionColumn("treatment", cells.one_of(OutageTreatment), "credit", "credit"),
         *SIGNED,
+        DecisionColumn(
+            "node_name",
+            cells.optional(cells.identifier(), ""),
+            "one node only; empty: all nodes",
+            "",
+            may_be_absent=True,
+        ),
+        DecisionColumn(
+            "pod_uid",
+            cells.optional(cells.identifier(), ""),
+            "one pod only; empty: all pods",
+            "",
+            may_be_absent=True,
+        ),
     ),
     dated,
 )

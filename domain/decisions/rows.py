@@ -207,10 +207,23 @@ class Outage(Row):
     started_at: datetime
     ended_at: datetime | None = None
     treatment: OutageTreatment = OutageTreatment.CREDIT
+    node_name: str = ""  # '' is every node
+    pod_uid: str = ""  # '' is every pod
 
     @property
     def validity(self) -> Validity:
         return Validity(self.started_at, self.ended_at)
+
+    @property
+    def is_of_whole_cluster(self) -> bool:
+        return not (self.node_name or self.pod_uid)
+
+    def concerns(self, cluster_id: str, node_name: str, pod_uid: str) -> bool:
+        return (
+            self.cluster_id in ("", cluster_id)
+            and self.node_name in ("", node_name)
+            and self.pod_uid in ("", pod_uid)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -485,6 +485,27 @@ def test_two_outages_of_a_charge_are_one_line_with_both_reasons(world: World) ->
     )
 
 
+def test_an_outage_of_a_pod_is_credited_to_its_tenant_alone(world: World) -> None:
+    world.pods.append(Pod("team-b", "train", at("09 10:00"), at("09 11:30")))
+    world.outages = [
+        f"c1,2026-10-09T10:30:00Z,2026-10-09T11:00:00Z,credit,XID 79,{BOB},,uid-team-a-train",
+        f"c1,2026-10-09T10:30:00Z,2026-10-09T11:00:00Z,credit,fan,{BOB},other-node,",
+    ]
+    world.write()
+    close(world)
+    own = invoice_of(world, "team-a", "INV-000001")
+    other = invoice_of(world, "team-b", "INV-000002")
+    # An hour and a half at 3.60, minus half an hour of it.
+    assert [(line["kind"], line["billed_cost"]) for line in own["lines"]] == [
+        ("usage", "5.40"),
+        ("credit", "-1.80"),
+    ]
+    assert own["lines"][1]["reason"] == "outage from 2026-10-09T10:30:00Z: XID 79 (bob)"
+    assert [row["reason"] for row in own["decisions"]["outages"]] == ["XID 79"]
+    assert [line["kind"] for line in other["lines"]] == ["usage", "usage"]
+    assert other["decisions"]["outages"] == []
+
+
 def test_an_open_ended_outage_is_credited_to_the_end_of_the_month(world: World) -> None:
     world.pods = [Pod("team-a", "train", at("30 00:00"), datetime(2026, 11, 1, 5, tzinfo=UTC))]
     world.outages = [f",2026-10-31T00:00:00Z,,credit,flood,{BOB}"]

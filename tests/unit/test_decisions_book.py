@@ -25,7 +25,7 @@ from domain.decisions import (
 from domain.gpu.weights import WeightPolicy
 from domain.interval import Interval, format_instant
 from domain.money import Money, parse_nanos
-from tests.decisions_by_hand import decided, table
+from tests.decisions_by_hand import HEADERS, SIGNED, decided, table
 
 OCTOBER = BillingPeriod("2026-10")
 
@@ -154,6 +154,17 @@ def test_outages_are_united_clipped_and_may_be_open() -> None:
     november = BillingPeriod("2026-11").interval
     assert decisions.outage_intervals("c1", november) == [november]
     assert decisions.outage_intervals("c1", BillingPeriod("2026-09").interval) == []
+
+
+def test_outages_of_a_node_and_of_a_pod_are_not_united() -> None:
+    rows = (
+        f"c1,2026-10-05,2026-10-07,credit,{SIGNED},n,",
+        f"c1,2026-10-06,2026-10-08,credit,{SIGNED},,u",
+    )
+    decisions = decided({"outages.csv": "\n".join([HEADERS["outages"], *rows])})
+    assert decisions.outage_intervals("c1", OCTOBER.interval) == []
+    assert decisions.outage_intervals("c1", OCTOBER.interval, "n") == [days(5, 7)]
+    assert decisions.outage_intervals("c1", OCTOBER.interval, "", "u") == [days(6, 8)]
 
 
 def test_a_budget_of_one_month_replaces_that_of_every_month() -> None:

@@ -196,7 +196,7 @@ CELLS = {
     "tenants": "shared,provider,2026-10-01,,agreed,Ada,2026-09-15",
     "rates": RATE,
     "budgets": "team-a,2026-10,EUR,12000,agreed,Ada,2026-09-15,,,,",
-    "outages": "c1,2026-10-14T12:00:00Z,2026-10-14T21:00:00Z,credit,agreed,Ada,2026-09-15",
+    "outages": "c1,2026-10-14T12:00:00Z,2026-10-14T21:00:00Z,credit,agreed,Ada,2026-09-15,,",
     "accepted_gaps": "c1,thanos,2026-10-09T14:00:00Z,2026-10-09T16:00:00Z,waive,agreed,Ada,"
     "2026-10-15,",
     "policies": "mig_weight,v2,memory,2026-10-01,,agreed,Ada,2026-09-15",

@@ -16,6 +16,25 @@ decision_sets as (
 
 ),
 
+-- Outages of a cluster, a node and a pod may overlap.
+outage_sets as (
+
+    select distinct
+        allocations.allocation_number,
+        decision_sets.decision_set_number
+    from allocations
+    inner join {{ ref('stg_decisions__outages') }} as outages
+        on
+            allocations.cluster_id = outages.cluster_id
+            and outages.node_name in ('', allocations.node_name)
+            and outages.pod_uid in ('', allocations.pod_uid)
+    inner join decision_sets
+        on
+            decision_sets.decision_set_started_second >= outages.started_second
+            and decision_sets.decision_set_started_second < outages.ended_second
+
+),
+
 -- A set of decisions holds until one of them changes: its start decides for all of its time.
 decided as (
 
@@ -24,7 +43,7 @@ decided as (
         decision_sets.decision_set_number,
         coalesce(tenant_intervals.belongs_to, 'tenant') as belongs_to,
         policies.policy_value as billable_state,
-        outages.cluster_id is not null as is_outage,
+        outage_sets.allocation_number is not null as is_outage,
         coalesce(rate_intervals.is_profile_price, false) as is_profile_price,
         rate_intervals.rate_id is not null
         and (rate_intervals.is_profile_price or weights.weight_numerator is not null) as is_priced,
@@ -47,11 +66,10 @@ decided as (
             policies.policy = 'billable_state'
             and decision_sets.decision_set_started_second >= policies.valid_from_second
             and decision_sets.decision_set_started_second < policies.valid_until_second
-    left join {{ ref('stg_decisions__outages') }} as outages
+    left join outage_sets
         on
-            allocations.cluster_id = outages.cluster_id
-            and decision_sets.decision_set_started_second >= outages.started_second
-            and decision_sets.decision_set_started_second < outages.ended_second
+            allocations.allocation_number = outage_sets.allocation_number
+            and decision_sets.decision_set_number = outage_sets.decision_set_number
     left join {{ ref('stg_decisions__tenant_intervals') }} as tenant_intervals
         on
             allocations.namespace = tenant_intervals.namespace

@@ -10,6 +10,8 @@ renamed as (
 
     select
         cluster_id,
+        node_name,
+        pod_uid,
         {{ epoch_seconds('started_at') }} as started_second,
         {{ epoch_seconds('ended_at') }} as ended_second,
         reason
