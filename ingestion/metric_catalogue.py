@@ -321,10 +321,10 @@ ALLOCATION_ENTRIES = (
     Entry(
         "kube_node_status_condition",
         "conditions",
-        "active nodes are Ready; telemetry of other nodes is not used",
+        "active nodes are Ready; other conditions are facts about the health of a node",
         "0 or 1",
         ("node", "condition", "status"),
-        'condition="Ready",status="true"',
+        'status="true"',
     ),
     Entry(
         "kube_resourcequota",
@@ -480,6 +480,11 @@ TELEMETRY_ENTRIES = (
             ("node_toolkit_ready", "whether containers of a node get devices"),
             ("node_plugin_ready", "whether the device plugin of a node is ready"),
             ("node_cuda_ready", "whether a program of CUDA runs on a node"),
+            ("node_driver_validation", "whether the driver of a node passed its test"),
+            (
+                "node_device_plugin_devices_total",
+                "devices that the device plugin of a node offers; -1 if that is not known",
+            ),
         )
     ),
     # Of our own exporter for AMD, which omits readings that a partition does not have.

@@ -38,7 +38,7 @@ class ProblemRow(msgspec.Struct, kw_only=True):
 
 
 class ProposedCreditRow(msgspec.Struct, kw_only=True):
-    """The cost of a tenant's pods in hours with a fault of the provider: an upper limit."""
+    """The cost of a tenant's pods in hours with a fault of the provider."""
 
     tenant: str
     cluster_name: str
@@ -114,6 +114,7 @@ def provider_health_page(visit: Visit) -> Response:
             period=period,
             periods=consumption.periods(facts),
             problems=problems(facts, period),
+            outages=report.outages_proposed(facts, period),
             proposed=credits_proposed(facts, period),
             workloads=workloads(facts, period),
             known=set(visit.known_tenants),

@@ -6,12 +6,15 @@ Not here: what counts as a problem (`dbt/`), or its rows (`warehouse.reports.hea
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from domain.billing_period import BillingPeriod
+from domain.csv_text import csv_text
+from domain.interval import format_instant
 from domain.money import format_nanos
 from orchestration.cli.output import emit, emit_document, home_option, output_option
 from orchestration.cli.time_arguments import newest_month_note, takes_a_month
@@ -21,9 +24,9 @@ from warehouse.reports.opened_facts import open_facts
 
 SCHEMA = "gpu-ledger/health/1"
 PROPOSAL = (
-    "Proposed credits are the cost of the affected pods in these hours: the most that can be "
-    "credited. Nothing is credited by this command. A row of decisions/outages.csv, with a reason "
-    "and who approved it, credits all use of a cluster in an interval."
+    "Proposed credits are the cost of the affected pods in these hours. This command credits "
+    "nothing. To approve a credit, append its row to decisions/outages.csv with decided_by and "
+    "decided_on:"
 )
 
 EPILOG = """\b
@@ -56,6 +59,7 @@ def health(
         workloads = [_with_money(row) for row in report.owners(facts, period, tenant)]
         found = report.problems(facts, period, tenant)
         proposed = [_with_money(row) for row in report.credits_proposed(facts, period)]
+        outages = report.outages_proposed(facts, period, tenant)
     proposed = [row for row in proposed if tenant in ("", row["tenant"])]
     if output == "json":
         emit_document(
@@ -65,6 +69,7 @@ def health(
                 "tenant": tenant,
                 "problems": found,
                 "proposed_credits": proposed,
+                "proposed_outages": outages,
                 "owners": workloads,
             }
         )
@@ -79,6 +84,15 @@ def health(
             columns = [name.removesuffix("_nanos") for name in report.CREDIT_COLUMNS]
             emit(proposed, output, columns, title="Proposed credits")
             click.echo(PROPOSAL)
+            click.echo(csv_text(report.OUTAGE_COLUMNS, map(_cells, outages)), nl=False)
+
+
+def _cells(outage: dict[str, Any]) -> list[str]:
+    """The cells of a decision table; a proposal has no approver."""
+    return [
+        format_instant(value) if isinstance(value := outage.get(name, ""), datetime) else value
+        for name in report.OUTAGE_COLUMNS
+    ]
 
 
 def _with_money(row: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,14 @@ from typing import Any
 
 from domain.billing_period import BillingPeriod
 from tests.marts_in_memory import START, facts
-from warehouse.reports.health import MEANINGS, XIDS, credits_proposed, owners, problems
+from warehouse.reports.health import (
+    MEANINGS,
+    XIDS,
+    credits_proposed,
+    outages_proposed,
+    owners,
+    problems,
+)
 
 OCTOBER = BillingPeriod("2026-10")
 
@@ -67,12 +74,31 @@ def test_a_tenant_sees_only_problems_of_its_pods() -> None:
 
 
 def test_a_proposed_credit_counts_an_hour_of_a_pod_once() -> None:
-    """Tenant a: 500 for the device in hour 1 (two problems), 900 for the node in hour 4."""
+    """Tenant a: 500 for the pod in hour 1 (two problems), 900 for the node in hour 4."""
     found = credits_proposed(facts({"fct_gpu_health": HEALTH, "dim_clusters": []}), OCTOBER)
     assert [(r["tenant"], r["credit_nanos"], r["hour_count"]) for r in found] == [
         ("a", Decimal(1400), 2),
         ("b", Decimal(300), 1),
     ]
+
+
+def test_a_proposed_outage_is_of_a_pod_or_of_a_node_and_merges_hours() -> None:
+    more = row("ecc_uncorrected", 2, 1, **pod("p", 500))
+    marts = facts({"fct_gpu_health": [*HEALTH, more], "dim_clusters": []})
+    found = outages_proposed(marts, OCTOBER)
+    shown = [(r["node_name"], r["pod_uid"], _hours(r), r["reason"]) for r in found]
+    rows, ecc = MEANINGS["rows_remapped"], MEANINGS["ecc_uncorrected"]
+    assert shown == [
+        ("", "uid-p", (1, 3), f"GPU-1: {rows}; GPU-1: {XIDS[79]}; GPU-1: {ecc}"),
+        ("", "uid-q", (1, 2), f"GPU-1: {rows}"),
+        ("n", "", (4, 5), MEANINGS["node_not_ready"]),
+    ]
+    assert [r["pod_uid"] for r in outages_proposed(marts, OCTOBER, "b")] == ["uid-q"]
+
+
+def _hours(outage: dict[str, Any]) -> tuple[int, int]:
+    begin, end = outage["started_at"] - START, outage["ended_at"] - START
+    return begin // timedelta(hours=1), end // timedelta(hours=1)
 
 
 def test_workloads_have_status_idle_time_and_cost() -> None:

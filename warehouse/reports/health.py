@@ -24,6 +24,10 @@ PROBLEM_COLUMNS = (
     "meaning",
 )
 CREDIT_COLUMNS = ("tenant", "cluster_name", "reason", "hour_count", "credit_nanos", "currency")
+OUTAGE_COLUMNS = (
+    *("cluster_id", "started_at", "ended_at", "treatment"),
+    *("reason", "decided_by", "decided_on", "node_name", "pod_uid"),
+)
 OWNER_COLUMNS = (
     "tenant",
     "workload_kind",
@@ -47,6 +51,7 @@ MEANINGS = {
     "operator_not_ready": "a part of the GPU operator was not ready, in per cent of the samples",
     "unhealthy_devices": "devices in the capacity that were not allocatable, in device-seconds",
     "node_not_ready": "the node's condition Ready was not true, in seconds",
+    "node_condition": "a condition of the node was true that is false on a healthy one, in seconds",
 }
 XIDS = {
     13: "exception of the program's kernel",
@@ -78,22 +83,55 @@ def problems(facts: Facts, period: BillingPeriod, tenant: str = "") -> list[Row]
     rows = facts.rows(
         statement(__file__, "health_problems"), {"period": period.name, "tenant": tenant}
     )
-    return [{**row, "meaning": meaning(row["problem"], row["observed"])} for row in rows]
+    return [
+        {**row, "meaning": meaning(row["problem"], row["observed"], row["component"])}
+        for row in rows
+    ]
 
 
-def meaning(problem: str, observed: int) -> str:
+def meaning(problem: str, observed: int, component: str = "") -> str:
     if problem == "xid" and observed in XIDS:
         return XIDS[observed]
-    return MEANINGS[problem]
+    return f"{component}: {MEANINGS[problem]}" if component else MEANINGS[problem]
 
 
 def credits_proposed(facts: Facts, period: BillingPeriod) -> list[Row]:
     """What pods cost in the hours in which the provider's hardware failed them, by tenant.
 
-    An upper limit, and nothing more than a proposal: a credit is a decision of people.
+    Only a proposal: a credit is a decision of people.
     """
     facts.require(Interval(period.started_at, period.started_at + HOUR))
     return facts.rows(statement(__file__, "health_credits"), {"period": period.name})
+
+
+def outages_proposed(facts: Facts, period: BillingPeriod, tenant: str = "") -> list[Row]:
+    """Rows of decisions/outages.csv that would give these credits, without an approver.
+
+    A device's fault is an outage of its pod, a node's fault one of the node. Hours without a pause
+    are one row.
+    """
+    facts.require(Interval(period.started_at, period.started_at + HOUR))
+    found = facts.rows(
+        statement(__file__, "health_outages"), {"period": period.name, "tenant": tenant}
+    )
+    rows: list[Row] = []
+    reasons: list[str] = []
+    scope = ("cluster_id", "node_name", "pod_uid")
+    for fault in found:
+        at = fault["hour_started_at"]
+        text = meaning(fault["problem"], fault["observed"])
+        reason = f"{fault['device_uuid']}: {text}" if fault["device_uuid"] else text
+        last = rows[-1] if rows else {}
+        if all(last.get(name) == fault[name] for name in scope) and at <= last["ended_at"]:
+            last["ended_at"] = at + HOUR
+            reasons += [reason] if reason not in reasons else []
+        else:
+            reasons = [reason]
+            last = {name: fault[name] for name in scope}
+            last |= {"started_at": at, "ended_at": at + HOUR, "treatment": "credit"}
+            rows.append(last)
+        last["reason"] = "; ".join(reasons)
+    return rows
 
 
 def owners(facts: Facts, period: BillingPeriod, tenant: str = "") -> list[Row]:

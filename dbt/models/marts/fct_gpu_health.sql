@@ -19,6 +19,7 @@
         'DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL',
     ]),
 ] %}
+{% set of_nodes = ['node_not_ready', 'node_condition', 'unhealthy_devices', 'operator_not_ready'] %}
 {#- Bits of the throttle reasons that a fault causes: hardware, thermal, power brake. -#}
 {% set throttle_bits = [8, 32, 64, 128] %}
 {% set hot_celsius = 90 %}
@@ -74,6 +75,11 @@ named as (
             as component,
         cast(
             case
+                -- Devices that the plugin offers; -1 if the plugin is off.
+                when
+                    telemetry.metric = 'gpu_operator_node_device_plugin_devices_total'
+                    and min(telemetry.average_reading) < 0
+                    then 100
                 -- The share of the samples that were ready, in per cent.
                 when telemetry.metric like 'gpu_operator_%'
                     then floor(least(min(telemetry.average_reading), 1) * 100)
@@ -206,12 +212,12 @@ conditions as (
     select distinct
         cluster_id,
         series_key,
-        {{ label('labels', 'node') }} as node_name
+        {{ label('labels', 'node') }} as node_name,
+        {{ label('labels', 'condition') }} as node_condition
     from {{ ref('stg_thanos__series') }}
     where
         metric = 'kube_node_status_condition'
         and label_invalid = ''
-        and {{ label('labels', 'condition') }} = 'Ready'
         and {{ label('labels', 'status') }} = 'true'
 
 ),
@@ -225,11 +231,14 @@ gpu_nodes as (
 
 ),
 
-not_ready_runs as (
+-- Ready is true on a healthy node; every other condition, such as MemoryPressure, is not.
+condition_runs as (
 
     select
         runs.cluster_id,
         conditions.node_name,
+        case when conditions.node_condition = 'Ready' then '' else conditions.node_condition end
+            as component,
         {{ whole_quotient('runs.first_sampled_ms', 1000) }} as first_second,
         {{ whole_quotient('runs.last_sampled_ms', 1000) }} + 1 as end_second
     from {{ ref('int_sample_runs') }} as runs
@@ -241,19 +250,22 @@ not_ready_runs as (
         on
             conditions.cluster_id = gpu_nodes.cluster_id
             and conditions.node_name = gpu_nodes.node_name
-    where runs.metric = 'kube_node_status_condition' and runs.sample_quantity = 0
+    where
+        runs.metric = 'kube_node_status_condition'
+        and runs.sample_quantity = case when conditions.node_condition = 'Ready' then 0 else 1 end
 
 ),
 
-not_ready_hours as (
+condition_hours as (
 
     select
         cluster_id,
         node_name,
+        component,
         first_second,
         end_second,
         {{ each_hour('first_second', 'end_second') }} as hour_second
-    from not_ready_runs
+    from condition_runs
 
 ),
 
@@ -296,15 +308,15 @@ problems as (
         '' as gpu_index,
         '' as instance_id,
         hour_second,
-        'node_not_ready' as problem,
-        '' as component,
+        case when component = '' then 'node_not_ready' else 'node_condition' end as problem,
+        component,
         cast(
             sum(least(end_second, hour_second + 3600) - greatest(first_second, hour_second))
             as bigint
         ) as observed,
         true as is_new
-    from not_ready_hours
-    group by cluster_id, node_name, hour_second
+    from condition_hours
+    group by cluster_id, node_name, component, hour_second
 
 ),
 
@@ -329,8 +341,7 @@ pod_hours as (
         min(pod_hours.tenant) as tenant,
         max(pod_hours.currency) as currency,
         max(pod_hours.running_seconds) as running_seconds,
-        max(pod_hours.device_count) as device_count,
-        sum(pod_hours.cost_nanos) as cost_nanos
+        sum(case when pod_hours.is_outage then 0 else pod_hours.cost_nanos end) as cost_nanos
     from {{ ref('fct_pod_hours') }} as pod_hours
     inner join problem_hours
         on
@@ -375,7 +386,7 @@ affected as (
             and problems.gpu_index = holders.gpu_index
             and problems.instance_id = holders.instance_id
             and problems.hour_second = holders.hour_second
-    where problems.problem not in ('node_not_ready', 'unhealthy_devices', 'operator_not_ready')
+    where problems.problem not in ('{{ of_nodes | join("', '") }}')
     union all
     select
         problems.*,
@@ -386,8 +397,8 @@ affected as (
             problems.cluster_id = pod_hours.cluster_id
             and problems.node_name = pod_hours.node_name
             and problems.hour_second = pod_hours.hour_second
-            and problems.problem = 'node_not_ready'
-    where problems.problem in ('node_not_ready', 'unhealthy_devices', 'operator_not_ready')
+            and problems.problem in ('node_not_ready', 'node_condition')
+    where problems.problem in ('{{ of_nodes | join("', '") }}')
 
 ),
 
@@ -424,17 +435,7 @@ health as (
         coalesce(pod_hours.tenant, '') as tenant,
         cast(coalesce(pod_hours.running_seconds, 0) as bigint) as running_seconds,
         coalesce(pod_hours.currency, '') as currency,
-        cast(
-            case
-                when affected.device_uuid = '' then coalesce(pod_hours.cost_nanos, 0)
-                else
-                    {{ whole_quotient(
-                        exact('coalesce(pod_hours.cost_nanos, 0)'),
-                        exact('coalesce(pod_hours.device_count, 1)')
-                    ) }}
-            end
-            as decimal(38, 0)
-        ) as cost_nanos
+        cast(coalesce(pod_hours.cost_nanos, 0) as decimal(38, 0)) as cost_nanos
     from affected
     left join pod_hours
         on

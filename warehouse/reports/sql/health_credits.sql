@@ -1,5 +1,5 @@
--- The cost of affected pods in hours with a new fault of the provider; a pod's hour on a device
--- counts once, whatever failed.
+-- The cost of affected pods in hours with a new fault of the provider; a pod's hour counts once,
+-- whatever failed.
 with
 
 names as (
@@ -12,30 +12,6 @@ names as (
 
 ),
 
-device_hours as (
-
-    select
-        cluster_id,
-        tenant,
-        currency,
-        pod_uid,
-        hour_started_at,
-        device_uuid,
-        instance_id,
-        max(cost_nanos) as cost_nanos,
-        list(problem) as problems
-    from fct_gpu_health
-    where
-        billing_period = $period
-        and is_fault_of_provider
-        and is_new
-        and pod_uid <> ''
-        and cost_nanos > 0
-    group by all
-
-),
-
--- A problem of the node costs the whole of the pod's hour; else its devices add up.
 pod_hours as (
 
     select
@@ -44,12 +20,15 @@ pod_hours as (
         currency,
         pod_uid,
         hour_started_at,
-        flatten(list(problems)) as problems,
-        coalesce(
-            max(case when device_uuid = '' then cost_nanos end),
-            sum(cost_nanos)
-        ) as cost_nanos
-    from device_hours
+        list(problem) as problems,
+        max(cost_nanos) as cost_nanos
+    from fct_gpu_health
+    where
+        billing_period = $period
+        and is_fault_of_provider
+        and is_new
+        and pod_uid <> ''
+        and cost_nanos > 0
     group by all
 
 )
