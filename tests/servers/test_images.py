@@ -33,7 +33,7 @@ MEGABYTES_LIMIT = {
     "idle-pruner": 60,
     "amd-exporter": 60,
     "fake-gpu": 80,
-    LEDGER: 1300,
+    LEDGER: 1000,
 }
 # The host's root, read-only; the environment and one writable folder, at their own paths.
 SANDBOX = """
@@ -93,6 +93,11 @@ class Image:
         locked = ["--require-hashes", "-r", folder / "requirements.txt"]
         subprocess.run([*install, *locked], check=True)
         subprocess.run([*install, wheel], check=True)
+        for cleaning in re.findall(
+            r"&& (find /opt/gpu-ledger/lib .*) \\\\\n", container_text(component)
+        ):
+            here = cleaning.replace("/opt/gpu-ledger", str(self.environment))
+            subprocess.run(["/bin/sh", "-ec", here], check=True)
         for above in (folder, *list(folder.parents)[:-2]):
             above.chmod(above.stat().st_mode | 0o011)  # the user may enter the folder
 
@@ -114,9 +119,12 @@ class Image:
         return sum(path.stat().st_size for path in files) // 1_000_000
 
 
+def container_text(component: str) -> str:
+    return (ROOT / "deploy" / component / "Containerfile").read_text(encoding="utf-8")
+
+
 def entrypoint(component: str) -> Sequence[str]:
-    text = (ROOT / "deploy" / component / "Containerfile").read_text()
-    [found] = re.findall(r"^ENTRYPOINT \[(.*)\]$", text, re.MULTILINE)
+    [found] = re.findall(r"^ENTRYPOINT \[(.*)\]$", container_text(component), re.MULTILINE)
     return shlex.split(found.replace(",", " "))
 
 
