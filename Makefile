@@ -96,7 +96,9 @@ images: ## Build the image of every component.
 	@for one in $(IMAGES); do $(MAKE) image COMPONENT=$$one || exit 1; done
 
 constraints: $(READY) ## Write constraints.txt, the versions for pip.
-	@$(BIN)/python -m tests.release.constraints
+	@{ echo '# For `pip install gpu-ledger -c constraints.txt`: the versions of uv.lock. Written by `make constraints`.'; \
+	  VIRTUAL_ENV=$(VENV) $(BIN)/uv export --quiet --frozen --no-default-groups --no-emit-project --no-hashes \
+	  --no-annotate --no-header; } > constraints.txt
 
 bench: $(READY) ## Measure every speed goal as a ratio of one run, and write the page of them.
 	@$(BIN)/python -m bench

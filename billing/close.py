@@ -119,7 +119,7 @@ def close_period(
     check_result, plan = _check_and_plan(
         home, period, decisions, check_period, books, clock, reader
     )
-    if facts_sha256 not in (None, check_result.facts_sha256):
+    if facts_sha256 is not None and facts_sha256 != check_result.facts_sha256:
         raise FactsChangedSinceCheck(period, facts_sha256, check_result.facts_sha256)
     if dry_run:
         result = _as_planned(plan, check_result, decisions, period, read_estimates(home, period))

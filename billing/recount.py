@@ -128,7 +128,7 @@ def recount_decisions(home: Home, period: BillingPeriod, present: Decisions) -> 
     sealed = sealed_decisions(record.sealed(str(event.body["basis_sha256"])))
     now = present.valid_in(period.interval)
     amendments = tuple(row for row in present.amendments if row.billing_period == period)
-    tables = {row.amended_table: getattr(now, row.amended_table) for row in amendments}
+    tables = {str(row.amended_table): getattr(now, row.amended_table) for row in amendments}
     return RecountDecisions(replace(sealed, **tables), amendments)
 
 

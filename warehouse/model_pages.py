@@ -45,7 +45,8 @@ def write_model_pages(folder: Path, path: Path, database: Path, lineage: Lineage
     runner = dbtRunner(manifest=manifest)
     with contextlib.redirect_stdout(io.StringIO()):
         runner.invoke([*flags, "parse", *places(folder)])  # nothing to parse: it takes the flags
-        manifest.write(str(folder / "target" / "manifest.json"))
+        untyped: Any = manifest  # its method `write` has no types
+        untyped.write(str(folder / "target" / "manifest.json"))
         written = runner.invoke([*flags, *generate, *places(folder)])
     if written.exception is not None:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
