@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestration.deployment_checks import COMPONENTS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -42,9 +44,13 @@ def test_the_named_questions_are_inside(names: set[str]) -> None:
     assert {f"warehouse/_questions/{name}" for name in asked} <= names
 
 
+def test_the_manifests_with_rights_are_inside(names: set[str]) -> None:
+    assert {f"orchestration/_manifests/{name}" for name in COMPONENTS.values()} <= names
+
+
 def test_the_pages_of_errors_and_findings_are_inside(names: set[str]) -> None:
     pages = {name.removeprefix("docs/") for name in tracked("docs/errors", "docs/findings")}
-    assert len(pages) > 100
+    assert len(pages) > 50
     assert {f"orchestration/_pages/{name}" for name in pages} <= names
 
 

@@ -275,6 +275,12 @@ MAY = {
         ("get", "apps", "deployments"),
         ("get", "apps", "replicasets"),
     },
+    ("gpu-ledger-fake-gpus", "fake-gpus"): {
+        *((verb, "", "nodes") for verb in ("get", "list", "watch", "patch")),
+        ("patch", "", "nodes/status"),
+        *((verb, "", "pods") for verb in ("list", "watch")),
+        ("create", "", "events"),
+    },
 }
 ASKED = sorted(
     set().union(*MAY.values())
@@ -292,7 +298,7 @@ ASKED = sorted(
 
 
 def test_each_account_has_exactly_the_rights_it_needs(plane: ControlPlane) -> None:
-    for part in ("overlays/kubernetes", "collector", "idle-pruner"):
+    for part in ("overlays/kubernetes", "collector", "idle-pruner", "fake-gpu/overlays/kwok"):
         for document in rendered(part):
             if document["kind"] in ("Namespace", "ServiceAccount", "ClusterRole",
                                     "ClusterRoleBinding", "Role", "RoleBinding"):  # fmt: skip
