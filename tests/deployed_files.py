@@ -148,7 +148,7 @@ def metrics_page() -> str:
     return "\n".join(lines)
 
 
-def _made(kind: str, name: str, body: dict[str, Any], **metadata: Any) -> str:
+def _manifest(kind: str, name: str, body: dict[str, Any], **metadata: Any) -> str:
     api_version = {
         "GrafanaDashboard": "grafana.integreatly.org/v1beta1",
         "GrafanaDatasource": "grafana.integreatly.org/v1beta1",
@@ -172,9 +172,11 @@ def grafana_operator() -> str:
         "url": "http://prometheus-operated.monitoring.svc:9090",
         "isDefault": True,
     }
-    parts = [_made("GrafanaDatasource", "gpu-ledger", {"spec": {**selector, "datasource": source}})]
+    parts = [
+        _manifest("GrafanaDatasource", "gpu-ledger", {"spec": {**selector, "datasource": source}})
+    ]
     parts += [
-        _made(
+        _manifest(
             "GrafanaDashboard",
             f"gpu-ledger-{one.name}",
             {"spec": {**selector, "folder": "GPU billing", "json": grafana_json(one)}},
@@ -187,7 +189,7 @@ def grafana_operator() -> str:
 def acm_dashboards() -> str:
     """For the Grafana of an ACM hub, whose loader reads ConfigMaps with this label."""
     parts = [
-        _made(
+        _manifest(
             "ConfigMap",
             f"gpu-ledger-{one.name}",
             {"data": {f"gpu-ledger-{one.name}.json": grafana_json(one)}},
@@ -205,7 +207,7 @@ def acm_dashboards() -> str:
 def openshift_console_dashboards() -> str:
     """For Observe > Dashboards of the OpenShift console."""
     parts = [
-        _made(
+        _manifest(
             "ConfigMap",
             f"gpu-ledger-{one.name}",
             {

@@ -109,7 +109,7 @@ def listed(
     return Listed(resource, moment, moment, why, documents, version, complete, reason)
 
 
-def told(verb: str, document: dict[str, Any], seconds: int, resource: str = "pods") -> Event:
+def event_of(verb: str, document: dict[str, Any], seconds: int, resource: str = "pods") -> Event:
     version = int(document["metadata"]["resourceVersion"])
     return Event(resource, at(seconds), verb, document, version)
 

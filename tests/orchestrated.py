@@ -58,7 +58,7 @@ class World:
 
 
 @contextmanager
-def lived_through(scenario: str, folder: Path) -> Iterator[World]:
+def drive_to_end(scenario: str, folder: Path) -> Iterator[World]:
     """Move the clock to the end of the fleet, with all events in the journal and the store."""
     fleet = build_fleet(load_scenario(scenario))
     span = Interval(epoch(fleet.started_at), epoch(fleet.ended_at))

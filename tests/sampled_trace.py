@@ -142,12 +142,12 @@ def watched(scenario: Scenario, interval: int) -> Fleet:
 def sampled(scenario: Scenario, interval: int) -> Fleet:
     """The same pods, deleted as they end, so that no remaining object has the time of the end."""
     (cluster,) = scenario.clusters
-    work = tuple(replace(w, pods=tuple(map(_gone, w.pods))) for w in cluster.workloads)
+    work = tuple(replace(w, pods=tuple(map(_deleted_at_end, w.pods))) for w in cluster.workloads)
     gone = replace(scenario, clusters=(replace(cluster, workloads=work),))
     return _fleet(gone, f"every-{interval}s", interval)
 
 
-def _gone(pod: PodSpec) -> PodSpec:
+def _deleted_at_end(pod: PodSpec) -> PodSpec:
     return replace(pod, deleted=pod.ended, gone=pod.ended) if pod.ended is not None else pod
 
 

@@ -68,21 +68,21 @@ def in_code(path: Path) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Name(id="command_cell"), args=[_, *parts]):
                 inner |= {id(child) for part in parts for child in ast.walk(part)}
-                yield from in_message(" ".join(map(_said, parts)))
+                yield from in_message(" ".join(map(_text_of, parts)))
             case ast.JoinedStr(values=values) if id(node) not in inner:
                 inner |= {id(value) for value in values}
-                yield from in_message(_said(node))
+                yield from in_message(_text_of(node))
             case ast.Constant(value=str(text)) if id(node) not in inner:
                 if "Examples:" not in text:  # these are on the page of help
                     yield from in_message(" ".join(text.split()))
 
 
-def _said(node: ast.expr) -> str:
+def _text_of(node: ast.expr) -> str:
     match node:
         case ast.Constant(value=str(text)):
             return text
         case ast.JoinedStr(values=values):
-            return "".join(map(_said, values))
+            return "".join(map(_text_of, values))
         case ast.FormattedValue(value=ast.Name() | ast.Attribute() | ast.Subscript()):
             return f"{{{ast.unparse(node.value)}}}"
         case ast.Name(id=name):

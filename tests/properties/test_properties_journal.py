@@ -21,6 +21,7 @@ from ingestion.kubernetes.recover import replay
 from tests.kubernetes_by_hand import (
     NOON,
     broken,
+    event_of,
     listed,
     mark,
     pod,
@@ -28,7 +29,6 @@ from tests.kubernetes_by_hand import (
     tell,
     terminated,
     text,
-    told,
 )
 
 SPAN = 600  # seconds of a random history
@@ -160,7 +160,7 @@ def play(pods: list[Life], steps: list[tuple[int, str]]) -> tuple[JournalState, 
         for _ in range(2 if what == "twice" else 1):
             for change in server.events(stream.version if connected else 0, now):
                 document = change.life.document(change.at, change.version)
-                lines += tell(state, told(change.verb, document, now))
+                lines += tell(state, event_of(change.verb, document, now))
         connected = True
         lines += tell(state, mark(server.version(now), now))
         lines += second_looks(state, server, now)

@@ -12,7 +12,7 @@ requests = st.dictionaries(resources, st.integers(0, 5), max_size=3)
 init_containers = st.lists(st.builds(InitContainer, requests, st.booleans()), max_size=5)
 
 
-def lived(containers: list[dict[str, int]], inits: list[InitContainer]) -> dict[str, int]:
+def most_held(containers: list[dict[str, int]], inits: list[InitContainer]) -> dict[str, int]:
     """The most devices that the running containers of the pod hold at one time."""
     moments: list[list[dict[str, int]]] = []
     sidecars: list[dict[str, int]] = []
@@ -33,7 +33,7 @@ def lived(containers: list[dict[str, int]], inits: list[InitContainer]) -> dict[
 def test_the_effective_request_is_the_maximum_held_at_any_moment(
     containers: list[dict[str, int]], inits: list[InitContainer]
 ) -> None:
-    assert effective_request(containers, inits) == lived(containers, inits)
+    assert effective_request(containers, inits) == most_held(containers, inits)
 
 
 @given(st.one_of(st.text(max_size=20), st.integers(), st.none(), st.floats(), st.booleans()))

@@ -1,7 +1,7 @@
 """`demo --keep-running` as a process: its pages, its fleet, and an end without remaining processes.
 
 Put here: checks while the process runs, and after its end.
-Not here: the output of the demo (`test_demo_told`), or Dagster's pages (`tests/servers`).
+Not here: the output of the demo (`test_demo_results`), or Dagster's pages (`tests/servers`).
 """
 
 from __future__ import annotations

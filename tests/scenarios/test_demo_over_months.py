@@ -1,7 +1,7 @@
 """The demo on a user's own trace: three hours before a month's end, three hours after it.
 
 Put here: a demo over several months.
-Not here: the demo's own month (`test_demo_told`), or reading traces (`test_fake_scenario`).
+Not here: the demo's own month (`test_demo_results`), or reading traces (`test_fake_scenario`).
 
 By hand, at 1.00 an hour for an A30: `train` runs from 22:30 to 01:15, so 1.5 hours of October and
 1.25 of November; `once` has two cards from 21:10 to 21:40, one hour of October.
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.demo.closed_month import run_demo
-from tests.scenarios.test_demo_told import no_bar
+from tests.scenarios.test_demo_results import no_bar
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
 

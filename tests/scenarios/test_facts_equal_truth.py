@@ -51,7 +51,7 @@ WITHOUT_A_PRICE = "T4"
 SEED = int(os.environ.get("SEED", "1"))
 EXPLORED = range(SEED, SEED + max(int(os.environ.get("N", "1000")) // 20, 3))
 
-# A month, a quarter of an hour of work, which `test_demo_told` covers; and a trace without faults.
+# A month of work, which `test_demo_results` covers, and a trace without faults.
 TOO_LONG = ("demo", OPENB)
 # Two days of all faults: only the first hours of them.
 IN_PART = {"everything_at_once": 6}

@@ -85,7 +85,7 @@ class Checked:
     names: Mapping[str, str]  # by cluster
     findings: Mapping[str, list[Finding]]
 
-    def said(self, name: str) -> list[tuple[str, str, str]]:
+    def findings_of(self, name: str) -> list[tuple[str, str, str]]:
         return [(f.code, f.where, f.seen) for f in self.findings.get(name, [])]
 
 
@@ -136,7 +136,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 
 def test_a_fleet_without_faults_has_no_finding(few: Checked) -> None:
     faulty = ("lost samples", "unnoticed samples", "open samples")
-    assert {name: few.said(name) for name in few.findings if name not in faulty} == {}
+    assert {name: few.findings_of(name) for name in few.findings if name not in faulty} == {}
 
 
 def test_idle_nights_and_weekends_have_no_cost_and_full_coverage(few: Checked) -> None:
@@ -212,4 +212,4 @@ def test_many_fleets_without_faults_have_no_finding(tmp_path: Path) -> None:
     first = int(os.environ.get("SEED", "1000"))
     print(f"seeds {first} to {first + count - 1}: SEED={first} N={count}")
     many = checked(Home.create(tmp_path / "home"), fleets(first, count))
-    assert {name: many.said(name) for name in many.findings} == {}
+    assert {name: many.findings_of(name) for name in many.findings} == {}

@@ -190,7 +190,7 @@ class Seen:
     def cluster_of(self, finding: Finding) -> str:
         return finding.cluster_id or self.homes.get(finding.tenant, "")
 
-    def told_of(self, cluster: str) -> list[str]:
+    def findings_of_cluster(self, cluster: str) -> list[str]:
         return [f"{f.code} {f.seen}" for f in self.news if self.cluster_of(f) == cluster]
 
     @cached_property
@@ -284,7 +284,7 @@ class Seen:
                     trouble.kind,
                     tuple(f"{c}★" if c in DANGEROUS else c for c in trouble.codes),
                     count(self.faults[cluster].fault_id) if trouble.is_counted else None,
-                    Counter(text.split()[0] for text in self.told_of(cluster)),
+                    Counter(text.split()[0] for text in self.findings_of_cluster(cluster)),
                     wrong[cluster],
                 )
 
@@ -355,7 +355,7 @@ def explains(seen: Seen, cluster: str, finding: Finding) -> bool:
     if finding.code not in trouble.may_raise.split() and not contradicts_itself:
         return False
     if gap := WITHOUT_PLACE.get(finding.code):
-        told = any(text.startswith(gap) for text in seen.told_of(cluster))
+        told = any(text.startswith(gap) for text in seen.findings_of_cluster(cluster))
         return told or gap not in trouble.may_raise.split()
     if not finding.hour_started_at or not finding.hour_ended_at:
         return finding.code == "GAP-007"
@@ -372,9 +372,10 @@ def test_every_fault_has_fired_and_was_caught(seen: Seen) -> None:
     counted = [f for c, f in seen.faults.items() if (t := seen.troubles[c]) and t.is_counted]
     seen.month.running.ledger.require_fired(counted)
     missed = [
-        (trouble.kind, trouble.caught_as, seen.told_of(cluster))
+        (trouble.kind, trouble.caught_as, seen.findings_of_cluster(cluster))
         for cluster, trouble in seen.troubles.items()
-        if trouble and not any(trouble.caught_as in text for text in ["", *seen.told_of(cluster)])
+        if trouble
+        and not any(trouble.caught_as in text for text in ["", *seen.findings_of_cluster(cluster)])
     ]
     assert missed == []
     assert {code for trouble in TROUBLES for code in trouble.codes} >= DANGEROUS

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers.cuttable import Relay, relayed
+from tests.servers.network_relay import Relay, relayed
 from tests.servers.process import free_port, listens, required, running
 
 ACCESS, SECRET, REGION = "gpu-ledger-test", "no-secret-at-all", "us-east-1"

@@ -22,7 +22,7 @@ from fake_gpu.prometheus.series import WindowSeries
 from fake_gpu.prometheus.source import FleetSeries
 from ingestion.metric_catalogue import ALLOCATION_ENTRIES
 from tests.servers import thanos
-from tests.servers.cuttable import Relay, relayed
+from tests.servers.network_relay import Relay, relayed
 from tests.servers.process import wait_for
 from tests.servers.prometheus import make_blocks, programs, prometheus
 from tests.servers.thanos import Component

@@ -23,8 +23,8 @@ from ingestion.kubernetes.journal_decoder import decode_rows
 from ingestion.kubernetes.pull import pull_hours
 from tests.servers.collecting import CollectorProcess, PushedClock, may_read
 from tests.servers.control_plane import ControlPlane, control_plane, kwok, scheduler
-from tests.servers.cuttable import Relay, relayed
 from tests.servers.etcd_history import Observer, PodHistory, observing
+from tests.servers.network_relay import Relay, relayed
 from tests.servers.players import GPU, Players, container
 from tests.servers.process import wait_for
 from tests.servers.s3 import s3_server

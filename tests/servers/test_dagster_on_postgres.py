@@ -37,7 +37,7 @@ from orchestration.dagster_code.instance import (
 from orchestration.dagster_code.model_assets import POOL
 from orchestration.dagster_code.run_tags import STARTED_IN
 from orchestration.open_hours import is_complete
-from tests.orchestrated import Dagster, World, lived_through, opened_at, prepare_models
+from tests.orchestrated import Dagster, World, drive_to_end, opened_at, prepare_models
 from tests.servers import postgres
 from tests.servers.process import free_port, required
 
@@ -70,7 +70,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with lived_through("thin_line", tmp_path_factory.mktemp("on_postgres")) as world:
+    with drive_to_end("thin_line", tmp_path_factory.mktemp("on_postgres")) as world:
         world.running.clock.advance_to(AFTER)
         yield world
 
@@ -103,7 +103,7 @@ def dagster_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dagster]
         yield Dagster(home, instance, AFTER)
 
 
-def told_counts(home: Path, source: Source) -> list[int]:
+def query_counts(home: Path, source: Source) -> list[int]:
     """The number of queries of each complete hour."""
     entries = open_hours.hour_entries(opened_at(home, AFTER), Interval(FIRST, LAST))
     return [len(e.responses) for e in entries if e.source is source and is_complete(e)]
@@ -140,8 +140,8 @@ def test_a_restart_of_the_database_during_a_backfill_has_no_effect(
         assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5]).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
         assert dagster.look("hours_due").run_requests == []
-    assert told_counts(home, Source.THANOS) == [1] * 6
-    assert told_counts(home, Source.KUBERNETES) == [1] * 6
+    assert query_counts(home, Source.THANOS) == [1] * 6
+    assert query_counts(home, Source.KUBERNETES) == [1] * 6
 
 
 def test_the_database_stops_during_a_backfill_and_starts_too_late_for_it(
@@ -165,8 +165,8 @@ def test_the_database_stops_during_a_backfill_and_starts_too_late_for_it(
         for request in dagster.look("hours_due").run_requests:
             assert dagster.execute(request).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
-    assert told_counts(home, Source.THANOS) == [1] * 6
-    assert told_counts(home, Source.KUBERNETES) == [1] * 6
+    assert query_counts(home, Source.THANOS) == [1] * 6
+    assert query_counts(home, Source.KUBERNETES) == [1] * 6
 
 
 def test_hours_pulled_while_the_database_is_down_are_shown_later(
@@ -181,7 +181,7 @@ def test_hours_pulled_while_the_database_is_down_are_shown_later(
         server.start()
         assert dagster.look("hours_due").run_requests == []
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
-    assert told_counts(home, Source.THANOS) == [1] * 6
+    assert query_counts(home, Source.THANOS) == [1] * 6
 
 
 def test_the_database_is_restored_from_an_older_dump(
@@ -201,7 +201,7 @@ def test_the_database_is_restored_from_an_older_dump(
         # The cursor may be newer or absent, because no run depends on it.
         assert dagster.look("hours_due", cursor).run_requests == []
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
-    assert told_counts(home, Source.THANOS) == [1] * 6
+    assert query_counts(home, Source.THANOS) == [1] * 6
 
 
 def test_up_ends_the_runs_of_its_own_earlier_starts_and_leaves_all_others(

@@ -29,7 +29,7 @@ from orchestration.dagster_code.run_tags import REQUESTED_BY, STARTED_IN
 from orchestration.dagster_code.web_ui import new_session, run_web_ui
 from orchestration.open_home import CLOCK_VARIABLE
 from orchestration.open_hours import is_complete
-from tests.orchestrated import Dagster, lived_through, opened_at, prepare_models
+from tests.orchestrated import Dagster, drive_to_end, opened_at, prepare_models
 from tests.servers import postgres
 from tests.servers.dagster_processes import Webserver, all_ended, counted, wait_until
 from tests.servers.process import free_port
@@ -60,7 +60,7 @@ def test_a_queue_survives_a_broken_location_and_a_lost_database(
 ) -> None:
     monkeypatch.setenv(POSTGRES_VARIABLE, server.cluster.url)
     monkeypatch.setenv(CLOCK_VARIABLE, format_instant(AFTER))
-    with lived_through("thin_line", tmp_path) as world:
+    with drive_to_end("thin_line", tmp_path) as world:
         world.running.clock.advance_to(AFTER)
         prepare_models(world.home)
         opened = opened_at(world.home, AFTER)

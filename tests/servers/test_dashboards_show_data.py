@@ -24,9 +24,9 @@ from portal.dashboards import DASHBOARDS
 from portal.metrics import LedgerCollector, registry_of
 from tests.dashboard_pictures import Line, legend_name, picture
 from tests.portal_by_hand import NOW, RATE, marts_of, merged, write
-from tests.servers.asked_fleet import QUIET_SECONDS, asked_fleet
 from tests.servers.process import free_port
 from tests.servers.prometheus import programs, prometheus
+from tests.servers.queried_fleet import QUIET_SECONDS, queried_fleet
 from tests.servers.scraping import scrape_config
 from tests.servers.test_fake_exporters_scraped import _served
 from warehouse.home import Home
@@ -58,7 +58,7 @@ def test_every_panel_of_every_dashboard_has_data(tmp_path: Path) -> None:
     collector = LedgerCollector(Snapshots(home.snapshots), StoppedClock(NOW), {})
     own = free_port()
     server, thread = start_http_server(own, "127.0.0.1", registry=registry_of(collector))
-    fleet = asked_fleet()
+    fleet = queried_fleet()
     [cluster] = fleet.clusters
     history = ObjectHistory(cluster)
     pages = Expositions(cluster, history)

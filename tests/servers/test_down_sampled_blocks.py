@@ -74,7 +74,7 @@ def bucket(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def asked_over(bucket: Path, folder: Path, *options: str) -> Iterator[str]:
+def queried_over(bucket: Path, folder: Path, *options: str) -> Iterator[str]:
     with (
         thanos.store_gateway(bucket, folder) as store,
         thanos.querier([store.endpoint], folder, *options, replica_label=REPLICA) as url,
@@ -119,7 +119,7 @@ def inside(rows: Rows) -> Rows:
 def test_raw_samples_are_returned_beside_averages(
     fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
-    with asked_over(bucket, tmp_path / "thanos") as url:
+    with queried_over(bucket, tmp_path / "thanos") as url:
         attempt, rows = pulled(fleet, url, tmp_path / "real")
         named = httpx.get(f"{url}/api/v1/stores", timeout=30, trust_env=False).content
     assert (attempt.outcome, attempt.hours[0].reason) == (Outcome.OK, "")
@@ -133,7 +133,7 @@ def test_an_hour_of_down_sampled_blocks_only_is_empty(
     fleet: Fleet, bucket: Path, tmp_path: Path
 ) -> None:
     only = thanos.without_raw(bucket, tmp_path / "bucket")
-    with asked_over(only, tmp_path / "thanos") as url:
+    with queried_over(only, tmp_path / "thanos") as url:
         attempt, rows = pulled(fleet, url, tmp_path / "real")
     [hour] = attempt.hours
     assert {answer.outcome for answer in attempt.answers} == {Outcome.OK}
@@ -155,7 +155,7 @@ def test_averages_are_distinguished_from_samples(
     coarse = ("--query.auto-downsampling", "--query.instant.default.max_source_resolution=5m")
     drops = QueryProxy(drops=("max_source_resolution",))
     with (
-        asked_over(only, tmp_path / "thanos", *coarse) as url,
+        queried_over(only, tmp_path / "thanos", *coarse) as url,
         proxied(url, drops) as through,
     ):
         attempt, rows = pulled(fleet, through, tmp_path / "real")

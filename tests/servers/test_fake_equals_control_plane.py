@@ -199,7 +199,7 @@ def test_the_real_kube_state_metrics_exposes_what_the_fake_exposes(written: Writ
     assert any(written.moment.shows in row for row in real), written.moment.shows
 
 
-def _asked(text: str) -> Counter[str]:
+def _queried_samples(text: str) -> Counter[str]:
     """The samples of every metric in the pull's queries, with claims."""
     asked = {entry.metric for entry in ALLOCATION_ENTRIES} - FROM_ELSEWHERE
     return Counter(
@@ -212,10 +212,10 @@ def _asked(text: str) -> Counter[str]:
 
 def test_a_newer_kube_state_metrics_exposes_the_same_queried_metrics(written: Written) -> None:
     """Version 2.20 has claims, and omits reasons that a pod does not have."""
-    fake = _asked(exposition(written.documents))
+    fake = _queried_samples(exposition(written.documents))
     program = "kube-state-metrics-2.20"
     with kube_state_metrics(written.plane, written.folder, program) as url:
-        real = _settled(lambda: _asked(httpx.get(url).text), fake)
+        real = _settled(lambda: _queried_samples(httpx.get(url).text), fake)
     assert (real - fake, fake - real) == (Counter(), Counter())
     claims = any(pod["spec"].get("resourceClaims") for pod in written.pods)
     assert any(row.startswith("kube_pod_resourceclaim_info{") for row in real) == claims

@@ -34,8 +34,8 @@ from ingestion.thanos.telemetry import (
 )
 from ingestion.thanos.thanos_client import ThanosClient
 from tests.asgi import Client
-from tests.servers.asked_fleet import HOURS, INTERVAL, asked_fleet, asked_series
 from tests.servers.prometheus import make_blocks, programs, prometheus
+from tests.servers.queried_fleet import HOURS, INTERVAL, queried_fleet, queried_series
 from tests.small_fleets import HOUR, MIDNIGHT
 from warehouse.manifest import Sampling
 
@@ -58,7 +58,7 @@ ASKS = {
 
 
 NOWHERE = Connection("http://127.0.0.1:1")
-[CLUSTER] = asked_fleet().clusters
+[CLUSTER] = queried_fleet().clusters
 ASKER = QueryRunner(
     ClusterSource(CLUSTER.cluster_id, ThanosSettings("x", NOWHERE), Sampling(INTERVAL, INTERVAL)),
     ThanosClient(NOWHERE),
@@ -76,7 +76,7 @@ def both(
     """The real server and the fake one, with the same history and without staleness markers."""
     which = programs(request.param)
     folder: Path = tmp_path_factory.mktemp(f"prometheus{request.param}")
-    source = asked_series()
+    source = queried_series()
     files = write_openmetrics(source, hour_at(0), hour_at(HOURS), folder / "om", matchers=[ASKED])
     make_blocks(which, files, folder / "data")
     options = ApiOptions(flavour="prometheus", left_open=which.version == 3)

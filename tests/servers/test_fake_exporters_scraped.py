@@ -24,8 +24,8 @@ from fake_gpu.prometheus.expositions import Expositions, make_metrics_app
 from fake_gpu.prometheus.source import FleetSeries
 from fake_gpu.scenario.load import load_scenario
 from tests.asgi import Client
-from tests.servers.asked_fleet import QUIET_SECONDS, asked_fleet
 from tests.servers.prometheus import programs, prometheus
+from tests.servers.queried_fleet import QUIET_SECONDS, queried_fleet
 from tests.servers.scraping import scrape_config
 from tests.shared_data import shared_text
 
@@ -79,7 +79,7 @@ def _last_seconds(client: httpx.Client | Client, now: float) -> Values:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_scraped_samples_equal_those_of_the_simulator(version: int, tmp_path: Path) -> None:
-    fleet = asked_fleet()
+    fleet = queried_fleet()
     clock = running(epoch(fleet.started_at + QUIET_SECONDS))
     [cluster] = fleet.clusters
     history = ObjectHistory(cluster)

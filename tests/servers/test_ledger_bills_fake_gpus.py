@@ -37,7 +37,7 @@ from tests.servers.fake_gpu_world import World, fake_gpu_world
 from tests.servers.players import Players
 from tests.servers.process import wait_for
 from tests.servers.prometheus import programs, prometheus
-from tests.servers.test_pull_from_live_prometheus import AskedLater
+from tests.servers.test_pull_from_live_prometheus import LaterResponseTime
 from warehouse.connection import connected
 from warehouse.home import Home
 
@@ -334,7 +334,7 @@ def pull(home: Home, collector: CollectorProcess, samples: httpx.Client, window:
     opened = OpenHome(home, later)
     source = opened.thanos_source(collector.cluster_id, window.started_at)
     assert source is not None
-    with ThanosClient(source.thanos.connection, AskedLater(later.now())) as client:
+    with ThanosClient(source.thanos.connection, LaterResponseTime(later.now())) as client:
         pull_samples(source, window, opened.landing, home.runs, later, client)
     pull_journal(collector.cluster_id, window, collector.spool, opened.landing, later)
     steps.refresh(opened, BillingPeriod(f"{window.started_at:%Y-%m}"))

@@ -93,7 +93,7 @@ clusters:
 """
 
 
-class AskedLater(httpx.HTTPTransport):
+class LaterResponseTime(httpx.HTTPTransport):
     """Changes the time in the server's response to the end of the hour; passes all else unchanged.
 
     The time of a real server cannot be moved, and waiting for the end of the hour takes too long.
@@ -172,7 +172,7 @@ def _pull(fleet: Fleet, scrapes_ms: tuple[int, ...], url: str, folder: Path) -> 
     source = ClusterSource(cluster_id, server, Sampling(INTERVAL_SECONDS, INTERVAL_SECONDS))
     landing, runs = Landing(FolderStore(folder / "landing")), folder / "runs"
     early = pull_hours(source, window, landing, runs, StoppedClock(later))
-    with ThanosClient(server.connection, AskedLater(later)) as client:
+    with ThanosClient(server.connection, LaterResponseTime(later)) as client:
         attempt = pull_hours(source, window, landing, runs, StoppedClock(later), client)
     rows, telemetry = (
         rows_of(runs, cluster_id, [attempt.attempt_id], table) for table in ("runs", "telemetry")

@@ -80,7 +80,7 @@ COLUMNS = ("cluster_id", "hour_started_at", "metric", "labels", "first_sampled_a
            "last_sampled_at", "sample_count", "sample_value")  # fmt: skip
 
 
-class Asked:
+class SharedLanding:
     """One landing for several pulls."""
 
     def __init__(self, fleet: Fleet, url: str, folder: Path) -> None:
@@ -102,7 +102,7 @@ class Asked:
 def true_rows(fleet: Fleet, folder: Path, window: Interval = FIRST) -> list[tuple[object, ...]]:
     """The rows of the same fleet from the simulated Thanos."""
     with serve(fleet, VirtualClock(START + 4 * HOUR)) as fake:
-        asked = Asked(fleet, fake.thanos_url, folder / "fake")
+        asked = SharedLanding(fleet, fake.thanos_url, folder / "fake")
         attempt = pull_hours(asked.source, window, asked.landing, asked.runs, fake.clock)
         return asked.rows(attempt)
 
@@ -117,7 +117,9 @@ def doubts(attempt: Attempt) -> list[str]:
     return found
 
 
-def count_missing_runs(asked: Asked, attempt: Attempt, truth: list[tuple[object, ...]]) -> int:
+def count_missing_runs(
+    asked: SharedLanding, attempt: Attempt, truth: list[tuple[object, ...]]
+) -> int:
     """The number of runs of the truth that an attempt lacks."""
     return len(set(truth) - set(asked.rows(attempt)))
 
@@ -149,7 +151,7 @@ def test_replicas_with_different_lost_scrapes_are_complete_together(
     replicated: Fleet, tmp_path: Path
 ) -> None:
     with halves(replicated, by_replica, tmp_path, steady=[1]) as made:
-        asked = Asked(replicated, made.url, tmp_path)
+        asked = SharedLanding(replicated, made.url, tmp_path)
         whole = asked.pull()
         assert doubts(whole) == []
         assert asked.rows(whole) == true_rows(replicated, tmp_path)
@@ -176,7 +178,7 @@ def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way:
     """The series of a pod's metrics are in both stores, so the rest contradicts itself."""
     truth = true_rows(fleet, tmp_path)
     with halves(fleet, by_series, tmp_path, steady=[0]) as made:
-        asked = Asked(fleet, made.url, tmp_path / "asked")
+        asked = SharedLanding(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
         assert (doubts(whole), count_missing_runs(asked, whole, truth)) == ([], 0)
 
@@ -193,7 +195,7 @@ def test_a_store_with_half_of_all_series_goes(fleet: Fleet, tmp_path: Path, way:
         assert count_missing_runs(asked, silent, truth) > len(truth) / 4
 
         # For a new landing every response seems complete, except for the pods.
-        first = Asked(fleet, made.url, tmp_path / "first").pull()
+        first = SharedLanding(fleet, made.url, tmp_path / "first").pull()
         assert first.outcome is Outcome.OK
         assert first.hours[0].facts[INCOMPLETE_PODS] > PODS / 4
         assert due_again(first) is DueReason.SUSPICION
@@ -214,7 +216,7 @@ def due_again(attempt: Attempt) -> DueReason | None:
 def test_a_store_with_all_of_one_tenant_goes(fleet: Fleet, tmp_path: Path) -> None:
     """The rest contains no contradiction; only earlier pulls show that half is missing."""
     with halves(fleet, by_tenant, tmp_path, steady=[0]) as made:
-        asked = Asked(fleet, made.url, tmp_path / "asked")
+        asked = SharedLanding(fleet, made.url, tmp_path / "asked")
         whole = asked.pull()
         assert (doubts(whole), pods_of(whole)) == ([], PODS)
         # Its connections are refused; the store itself works.
@@ -233,7 +235,7 @@ def test_a_store_with_all_of_one_tenant_goes(fleet: Fleet, tmp_path: Path) -> No
 
         # A landing without earlier pulls cannot detect the other tenant. The landed number of
         # stores and the journal remain as evidence.
-        first = Asked(fleet, made.url, tmp_path / "first").pull()
+        first = SharedLanding(fleet, made.url, tmp_path / "first").pull()
         assert doubts(first) == []
         assert (first.draft.facts["stores"], whole.draft.facts["stores"]) == (1, 2)
 
@@ -264,7 +266,7 @@ def test_one_of_three_receivers_that_share_all_series_goes(fleet: Fleet, tmp_pat
             )
         )
         wait_for(lambda: is_whole(url, 3), "three stores")
-        asked = Asked(fleet, url, tmp_path / "asked")
+        asked = SharedLanding(fleet, url, tmp_path / "asked")
         whole = asked.pull()
         assert doubts(whole) == []
         assert counted(asked.rows(whole)) == counted(true_rows(fleet, tmp_path))
@@ -278,7 +280,7 @@ def test_one_of_three_receivers_that_share_all_series_goes(fleet: Fleet, tmp_pat
         assert silent.hours[0].by_metric["up"] == whole.hours[0].by_metric["up"]
         assert silent.outcome is (Outcome.EMPTY if has_every_node else Outcome.DEGRADED)
         assert silent.hours[0].facts[INCOMPLETE_PODS] > 0
-        first = Asked(fleet, url, tmp_path / "first").pull()
+        first = SharedLanding(fleet, url, tmp_path / "first").pull()
         assert first.hours[0].facts[INCOMPLETE_PODS] > 0
         if not has_every_node:  # otherwise the hour is empty and remains due
             assert due_again(first) is DueReason.SUSPICION

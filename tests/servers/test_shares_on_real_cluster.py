@@ -55,12 +55,12 @@ def admin(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with plane.client() as admin, scheduler(plane, folder, "default-scheduler"):
         may_read(admin)
         for name in ("vision", "speech"):
-            made(admin, "/api/v1/namespaces", "v1", "Namespace", name)
+            create(admin, "/api/v1/namespaces", "v1", "Namespace", name)
         offered = {"cpu": "64", "memory": "1Ti", "pods": "100"}
-        made(admin, "/api/v1/nodes", "v1", "Node", "dra",
+        create(admin, "/api/v1/nodes", "v1", "Node", "dra",
              status={"capacity": offered, "allocatable": offered})  # fmt: skip
         selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-        made(admin, f"{DRA}/deviceclasses", "resource.k8s.io/v1", "DeviceClass", DRIVER,
+        create(admin, f"{DRA}/deviceclasses", "resource.k8s.io/v1", "DeviceClass", DRIVER,
              spec={"selectors": [selector]})  # fmt: skip
         device = {
             "name": "gpu-0",
@@ -68,14 +68,14 @@ def admin(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
             "attributes": {"productName": {"string": "NVIDIA A100-SXM4-40GB"}},
             "capacity": {"memory": {"value": "40Gi", "requestPolicy": POLICY}},
         }
-        made(admin, f"{DRA}/resourceslices", "resource.k8s.io/v1", "ResourceSlice", "dra-gpus",
+        create(admin, f"{DRA}/resourceslices", "resource.k8s.io/v1", "ResourceSlice", "dra-gpus",
              spec={"driver": DRIVER, "nodeName": "dra", "devices": [device],
                    "pool": {"name": "dra", "generation": 1, "resourceSliceCount": 1}},
         )  # fmt: skip
         yield admin
 
 
-def made(
+def create(
     admin: httpx.Client, path: str, version: str, kind: str, name: str, **parts: Any
 ) -> Document:
     document = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **parts}
@@ -87,12 +87,12 @@ def made(
 
 def pod_with_claim(admin: httpx.Client, namespace: str, name: str, memory: str) -> None:
     exactly = {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": memory}}}
-    made(admin, f"{DRA}/namespaces/{namespace}/resourceclaims", "resource.k8s.io/v1",
+    create(admin, f"{DRA}/namespaces/{namespace}/resourceclaims", "resource.k8s.io/v1",
          "ResourceClaim", name,
          spec={"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}})  # fmt: skip
     container = {"name": "main", "image": "registry.example/x:1",
                  "resources": {"claims": [{"name": "gpu"}]}}  # fmt: skip
-    made(admin, f"/api/v1/namespaces/{namespace}/pods", "v1", "Pod", name,
+    create(admin, f"/api/v1/namespaces/{namespace}/pods", "v1", "Pod", name,
          spec={"containers": [container],
                "resourceClaims": [{"name": "gpu", "resourceClaimName": name}]})  # fmt: skip
 

@@ -60,7 +60,9 @@ def homes(tmp_path_factory: pytest.TempPathFactory, bucket: Bucket) -> tuple[Ope
         by_duckdb = OpenHome(result.opened.home, StoppedClock(result.opened.clock.now()))
     for name in (*KEPT, "runs"):
         place = by_duckdb.home.path / name
-        (shutil.copytree if place.is_dir() else shutil.copy)(place, _made(folder / "spark") / name)
+        (shutil.copytree if place.is_dir() else shutil.copy)(
+            place, _created_folder(folder / "spark") / name
+        )
     shutil.rmtree(folder / "spark" / "record")
     with (folder / "spark" / "config.toml").open("a", encoding="utf-8") as config:
         config.write(ENGINE.format(bucket.url("exchange")))
@@ -81,7 +83,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory, bucket: Bucket) -> tuple[Ope
     return by_duckdb, by_spark
 
 
-def _made(folder: Path) -> Path:
+def _created_folder(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     return folder
 

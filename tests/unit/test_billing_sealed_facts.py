@@ -22,7 +22,7 @@ BEFORE_IT = datetime(2026, 9, 30, 23, tzinfo=UTC)
 IN_TIME, TOO_LATE = datetime(2026, 11, 1, 2, tzinfo=UTC), datetime(2026, 11, 4, 6, tzinfo=UTC)
 
 
-def asked(
+def attempt_hour(
     hour: datetime, asked_at: datetime, answers: list[str], outcome: str = "ok", cluster: str = "c1"
 ) -> AttemptHour:
     row: dict[str, Any] = {"asked_at": asked_at, "answer_sha256s": answers, "outcome": outcome}
@@ -32,21 +32,21 @@ def asked(
 @pytest.mark.parametrize(
     ("hour", "is_part"),
     [
-        (asked(INSIDE, IN_TIME, [SEALED]), True),
-        (asked(INSIDE, IN_TIME, [EMPTY, SEALED]), True),
+        (attempt_hour(INSIDE, IN_TIME, [SEALED]), True),
+        (attempt_hour(INSIDE, IN_TIME, [EMPTY, SEALED]), True),
         # It landed while the close was read, or in a cluster without a decision to measure it.
-        (asked(INSIDE, IN_TIME, [SEALED, LATE]), False),
-        (asked(INSIDE, IN_TIME, [SEALED], cluster="c2"), False),
+        (attempt_hour(INSIDE, IN_TIME, [SEALED, LATE]), False),
+        (attempt_hour(INSIDE, IN_TIME, [SEALED], cluster="c2"), False),
         # The same bytes, queried later: one empty response looks like any other.
-        (asked(INSIDE, TOO_LATE, [EMPTY]), False),
-        (asked(INSIDE, TOO_LATE, [SEALED]), False),
+        (attempt_hour(INSIDE, TOO_LATE, [EMPTY]), False),
+        (attempt_hour(INSIDE, TOO_LATE, [SEALED]), False),
         # A failed attempt has no response that could be sealed.
-        (asked(INSIDE, IN_TIME, [], "failed"), True),
-        (asked(INSIDE, TOO_LATE, [], "failed"), False),
+        (attempt_hour(INSIDE, IN_TIME, [], "failed"), True),
+        (attempt_hour(INSIDE, TOO_LATE, [], "failed"), False),
         # Neighbouring hours are read as well; their responses belong to other periods.
-        (asked(AFTER_IT, IN_TIME, [LATE]), True),
-        (asked(AFTER_IT, TOO_LATE, [LATE]), False),
-        (asked(BEFORE_IT, IN_TIME, [LATE]), True),
+        (attempt_hour(AFTER_IT, IN_TIME, [LATE]), True),
+        (attempt_hour(AFTER_IT, TOO_LATE, [LATE]), False),
+        (attempt_hour(BEFORE_IT, IN_TIME, [LATE]), True),
     ],
 )
 def test_evidence_belongs_to_a_close_by_its_time_and_seal(hour: AttemptHour, is_part: bool) -> None:

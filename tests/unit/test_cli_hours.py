@@ -74,7 +74,7 @@ def land(
     )
 
 
-def said(home: Home, *arguments: str, now: str = NOW) -> Result:
+def run_hours(home: Home, *arguments: str, now: str = NOW) -> Result:
     command = ["2026-10", "--home", str(home.path), *arguments]
     ran = CliRunner().invoke(hours, command, env={"GPU_LEDGER_NOW": now})
     assert ran.exit_code == 0, ran.output
@@ -82,7 +82,7 @@ def said(home: Home, *arguments: str, now: str = NOW) -> Result:
 
 
 def rows(home: Home, *arguments: str, now: str = NOW) -> list[dict[str, Any]]:
-    ran = said(home, *arguments, "-o", "json", now=now)
+    ran = run_hours(home, *arguments, "-o", "json", now=now)
     assert differences("hours", ran.stdout) == []
     found: list[dict[str, Any]] = json.loads(ran.stdout)
     return found
@@ -92,7 +92,7 @@ def test_hours_that_are_not_due_are_counted_and_not_listed(home: Home) -> None:
     land(home, 0)
     assert [row["hour"][11:13] for row in rows(home)] == ["19", "20", "21"]
     assert {row["outcome"] for row in rows(home)} == {"never queried"}
-    assert "2 hours are not due yet, and not listed." in said(home).stderr
+    assert "2 hours are not due yet, and not listed." in run_hours(home).stderr
     assert [row["hour"][11:13] for row in rows(home, "--all")] == ["18", "19", "20", "21"]
 
 
@@ -136,7 +136,7 @@ def test_every_attempt_has_a_row_with_its_use_and_changes(home: Home) -> None:
     assert [row["facts"] for row in found] == [{}, {}, {"failed_scrapes": 2}, {}]
     assert [row["changes"] for row in found] == [{}, {}, {"requests": 120}, {}]
     assert found[2]["by_metric"] == {"up": [5, 600], "requests": [11, 1320]}
-    table = said(home, "--attempts", "--all").stdout
+    table = run_hours(home, "--attempts", "--all").stdout
     for word in ("failed_scrapes=2", "requests=120", "timed out"):
         assert word in table
 
@@ -155,5 +155,5 @@ def test_only_the_selected_hours_and_clusters_are_listed(home: Home) -> None:
     assert [row["hour"][11:13] for row in rows(home, "--attempts", *one)] == ["19"]
     assert rows(home, "--cluster", "other") == []
     assert rows(home, "--only", "2026-11-02T00..2026-11-03T00") == []
-    asked = said(home, "--attempts")
+    asked = run_hours(home, "--attempts")
     assert "2 hours have no attempt; they are listed without --attempts." in asked.stderr

@@ -41,7 +41,7 @@ def opened(folder: Path) -> OpenHome:
     return OpenHome(home, StoppedClock(datetime(2026, 11, 3, tzinfo=UTC)))
 
 
-def told(bundle: bytes) -> dict[str, object]:
+def read_files(bundle: bytes) -> dict[str, object]:
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         return {name: json.loads(archive.read(name)) for name in archive.namelist()}
 
@@ -50,7 +50,7 @@ def test_no_canary_is_in_the_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("GPU_LEDGER_POSTGRES_URL", f"postgresql://u:{CANARY}@db/x")
     home = opened(tmp_path)
     bundle = support_bundle(home)
-    parts = told(bundle)
+    parts = read_files(bundle)
     assert CANARY not in json.dumps(parts)
     assert parts["settings.json"] == {
         "thanos": {"fleet": {"url": "https://thanos.example:9091", "token_file": "(set)"}},
@@ -72,7 +72,7 @@ def test_links_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
     (home.home.path / "published").mkdir()
     (home.home.path / "published" / "link").symlink_to(outside / "secret")
     (home.home.path / "runs").symlink_to(home.home.path)
-    files = told(support_bundle(home))["files.json"]
+    files = read_files(support_bundle(home))["files.json"]
     assert isinstance(files, dict)
     nothing = {"files": 0, "bytes": 0}
     assert {name: files[name] for name in ("documents", "published", "runs")} == {
@@ -85,7 +85,7 @@ def test_links_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
 def test_an_invalid_setting_is_shown_only_as_its_error(tmp_path: Path) -> None:
     home = opened(tmp_path)
     home.home.config_path.write_text(f'[{CANARY}]\nurl = "x"\n')
-    parts = told(support_bundle(home))
+    parts = read_files(support_bundle(home))
     assert parts["settings.json"] == {"could_not_be_read": "CONF-001", "kind": "SettingNotValid"}
     assert CANARY not in json.dumps(parts)
 

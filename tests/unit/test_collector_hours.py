@@ -12,7 +12,7 @@ from tests.kubernetes_by_hand import NOON
 ONE = NOON + HOUR
 
 
-def heard(*seconds: int) -> list[KnownObjects]:
+def live_streams(*seconds: int) -> list[KnownObjects]:
     """Live streams with their last event so many seconds after noon."""
     streams = []
     for number, second in enumerate(seconds):
@@ -32,19 +32,19 @@ def test_an_hour_closes_when_every_watch_has_an_event_after_its_end() -> None:
     calendar = opened()
     at = ONE + timedelta(seconds=30)
     calendar.reach(at)
-    assert calendar.closable(at, heard(3600, 3630)) == [NOON]
+    assert calendar.closable(at, live_streams(3600, 3630)) == [NOON]
 
 
 def test_one_watch_without_an_event_keeps_the_hour_open() -> None:
     calendar = opened()
     at = ONE + timedelta(seconds=30)
     calendar.reach(at)
-    assert calendar.closable(at, heard(3599, 3630)) == []
+    assert calendar.closable(at, live_streams(3599, 3630)) == []
 
 
 def test_a_silent_watch_delays_the_close_only_for_a_limited_time() -> None:
     calendar = opened()
-    streams = heard(1200, 3630)
+    streams = live_streams(1200, 3630)
     first = ONE + timedelta(seconds=30)
     calendar.reach(first)
     assert calendar.closable(first, streams) == []
@@ -55,7 +55,7 @@ def test_a_silent_watch_delays_the_close_only_for_a_limited_time() -> None:
 
 def test_a_broken_watch_has_no_event() -> None:
     calendar = opened()
-    streams = heard(3700, 3700)
+    streams = live_streams(3700, 3700)
     streams[0].live = False
     at = ONE + timedelta(seconds=100)
     calendar.reach(at)
@@ -64,14 +64,14 @@ def test_a_broken_watch_has_no_event() -> None:
 
 def test_an_hour_that_is_not_over_is_never_closed() -> None:
     calendar = opened()
-    assert calendar.closable(ONE - timedelta(seconds=1), heard(3599)) == []
+    assert calendar.closable(ONE - timedelta(seconds=1), live_streams(3599)) == []
 
 
 def test_hours_during_a_stop_are_closed_oldest_first() -> None:
     calendar = opened()
     at = NOON + 3 * HOUR
     calendar.reach(at)
-    assert calendar.closable(at, heard(3 * 3600)) == [NOON, ONE, NOON + 2 * HOUR]
+    assert calendar.closable(at, live_streams(3 * 3600)) == [NOON, ONE, NOON + 2 * HOUR]
 
 
 def test_the_last_line_of_an_hour_names_the_complete_lists() -> None:
@@ -98,7 +98,7 @@ def test_hourly_lists_are_due_once_and_after_the_watches_reached_the_hour() -> N
     calendar = opened()
     at = ONE + timedelta(seconds=30)
     calendar.reach(at)
-    assert not calendar.list_due(at, heard(3500, 3630))
-    assert calendar.list_due(at, heard(3610, 3630))
+    assert not calendar.list_due(at, live_streams(3500, 3630))
+    assert calendar.list_due(at, live_streams(3610, 3630))
     calendar.listed_hour = ONE
-    assert not calendar.list_due(at, heard(3610, 3630))
+    assert not calendar.list_due(at, live_streams(3610, 3630))

@@ -18,7 +18,7 @@ from tests.shared_data import shared_text
 CANARY = "s3cr3t-c4n4ry"
 
 
-def asking(*resources: str) -> dict[str, Any]:
+def pod_requesting(*resources: str) -> dict[str, Any]:
     document = pod("u", 1, gpus=0)
     requests = dict.fromkeys(resources, "1")
     document["spec"]["containers"] = [{"name": "main", "resources": {"requests": requests}}]
@@ -45,18 +45,18 @@ def asking(*resources: str) -> dict[str, Any]:
     ],
 )
 def test_a_pod_with_a_device_of_any_vendor_is_recorded(resource: str) -> None:
-    assert observe.matters(asking(resource))
+    assert observe.matters(pod_requesting(resource))
 
 
 @pytest.mark.parametrize(
     "resource", ["cpu", "memory", "hugepages-2Mi", "rdma/hca_shared", "example.com/licence"]
 )
 def test_a_pod_without_a_device_is_not_recorded(resource: str) -> None:
-    assert not observe.matters(asking(resource))
+    assert not observe.matters(pod_requesting(resource))
 
 
 def test_a_request_of_zero_is_no_request() -> None:
-    document = asking("nvidia.com/gpu")
+    document = pod_requesting("nvidia.com/gpu")
     document["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "0"
     assert not observe.matters(document)
 

@@ -79,7 +79,7 @@ def holders(cluster: SimulatedCluster, fleet: Fleet) -> list[PodLife]:
     ]
 
 
-def told(rows: list[Row]) -> dict[str, Row]:
+def recorded_times(rows: list[Row]) -> dict[str, Row]:
     """For each pod the earliest bound and start, the end, and the time when it was gone."""
     found: dict[str, Row] = {}
     for row in rows:
@@ -184,7 +184,7 @@ def check_journal(tmp_path: Path, fleet: Fleet) -> None:
             live(made, fleet)
             rows = landed_rows(made, fleet)
             assert rows["journal_gaps"] == []
-            known = told(rows["pod_observations"])
+            known = recorded_times(rows["pod_observations"])
             expected = holders(cluster, fleet)
             assert {pod.uid for pod in expected} <= known.keys()
             later = {p.uid for p in cluster.pods if p.created_at >= fleet.ended_at}
@@ -347,7 +347,7 @@ def test_a_gap_hides_only_events_inside_it(tmp_path: Path) -> None:
             for g in rows["journal_gaps"]
         ]
         assert gaps
-        known = told(rows["pod_observations"])
+        known = recorded_times(rows["pod_observations"])
         exact = 0
         for pod in holders(cluster, fleet):
             end = pod.gone_at if pod.gone_at is not None else fleet.ended_at

@@ -74,11 +74,11 @@ def refused_in_base64(token: str) -> httpx.Response:
     return httpx.Response(401, json=status(401, b64encode(f"Bearer {token}".encode()).decode()))
 
 
-def gone(token: str) -> httpx.Response:
+def expired_response(token: str) -> httpx.Response:
     return httpx.Response(410, json=status(410, f"no history for {token}"))
 
 
-def gone_within_the_stream(token: str) -> httpx.Response:
+def expired_stream(token: str) -> httpx.Response:
     text = json.dumps({"type": "ERROR", "object": status(410, f"no history for {token}")})
     return httpx.Response(200, text=text + "\n", headers=JSON)
 
@@ -119,8 +119,8 @@ ECHOES = [
     refused_by_phrase,
     refused_percent_encoded,
     refused_in_base64,
-    gone,
-    gone_within_the_stream,
+    expired_response,
+    expired_stream,
     failed_within_the_stream,
     content_type,
     redirect,
@@ -220,7 +220,7 @@ def test_no_error_contains_the_token(tmp_path: Path, echo: Echo) -> None:
         except HistoryGone as error:
             said = f"{error} {error!r}"
         else:
-            assert echo in (label, gone_within_the_stream, failed_within_the_stream), echo
+            assert echo in (label, expired_stream, failed_within_the_stream), echo
             continue
         assert not [form for form in FORMS if form[10:40] in said]
 

@@ -26,7 +26,7 @@ from orchestration import open_hours
 from orchestration.dagster_code.instance import end_lost_runs
 from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
 from orchestration.open_hours import is_complete
-from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at
+from tests.orchestrated import Dagster, World, dagster_at, drive_to_end, opened_at
 from warehouse.store import FolderStore
 
 pytestmark = pytest.mark.deep
@@ -42,7 +42,7 @@ QUEUED_RUNS = int(os.environ.get("GPU_LEDGER_QUEUED_RUNS", "100"))
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with lived_through("thin_line", tmp_path_factory.mktemp("faults")) as world:
+    with drive_to_end("thin_line", tmp_path_factory.mktemp("faults")) as world:
         world.running.clock.advance_to(AFTER)
         yield world
 

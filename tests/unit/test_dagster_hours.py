@@ -27,7 +27,7 @@ from tests.orchestrated import (
     Dagster,
     World,
     dagster_at,
-    lived_through,
+    drive_to_end,
     opened_at,
     unwatch,
     wrong_address,
@@ -42,7 +42,7 @@ NAMES = [f"2026-10-01T0{hour}" for hour in range(6)]
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with lived_through("thin_line", tmp_path_factory.mktemp("hours")) as world:
+    with drive_to_end("thin_line", tmp_path_factory.mktemp("hours")) as world:
         world.running.clock.advance_to(AFTER)
         yield world
 

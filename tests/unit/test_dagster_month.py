@@ -27,7 +27,7 @@ from orchestration import period_state, steps
 from orchestration.dagster_code import hour_events, resources
 from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
 from orchestration.dagster_code.sensors import WAIT_FOR_HOURS
-from tests.orchestrated import Dagster, World, dagster_at, lived_through, opened_at, unwatch
+from tests.orchestrated import Dagster, World, dagster_at, drive_to_end, opened_at, unwatch
 from warehouse.connection import WarehouseInUse, connected
 
 pytestmark = pytest.mark.deep  # whole runs of Dagster: 90 s of processor time
@@ -43,7 +43,7 @@ BILLED = {"speech": 4_740_000_000, "vision": 17_380_000_000}  # calculated in te
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with lived_through("thin_line", tmp_path_factory.mktemp("month")) as world:
+    with drive_to_end("thin_line", tmp_path_factory.mktemp("month")) as world:
         world.running.clock.advance_to(NOW)
         yield world
 

@@ -44,25 +44,25 @@ def rates(*rows: str) -> Decisions:
     return decided(table("rates", *rows))
 
 
-def gone(sealed: Decisions, present: Decisions, *amended: TableName) -> list[str]:
+def edits_seen(sealed: Decisions, present: Decisions, *amended: TableName) -> list[str]:
     window = OCTOBER.interval
     copies = sealed.valid_in(window).rows, present.valid_in(window).rows
     return [edit.seen for edit in edited_since(OCTOBER, *copies, amended)]
 
 
 def test_an_edited_row_is_named_with_both_texts() -> None:
-    [seen] = gone(rates(PRICE), rates(TEN_TIMES))
+    [seen] = edits_seen(rates(PRICE), rates(TEN_TIMES))
     assert ",1.2," in seen
     assert ",12," in seen
-    assert len(gone(rates(PRICE), rates())) == 1
+    assert len(edits_seen(rates(PRICE), rates())) == 1
 
 
 def test_an_amended_table_and_later_rows_are_no_edit() -> None:
-    assert gone(rates(PRICE), rates(TEN_TIMES), TableName.RATES) == []
-    assert gone(rates(PRICE), rates(ENDED, FROM_NOVEMBER + "Grace")) == []
-    assert gone(rates(PRICE), rates(PRICE, PRICE.replace("A100", "H100"))) == []
+    assert edits_seen(rates(PRICE), rates(TEN_TIMES), TableName.RATES) == []
+    assert edits_seen(rates(PRICE), rates(ENDED, FROM_NOVEMBER + "Grace")) == []
+    assert edits_seen(rates(PRICE), rates(PRICE, PRICE.replace("A100", "H100"))) == []
     budget = [decided(table("budgets", f"a,,EUR,{amount}")) for amount in (1, 2)]
-    assert gone(*budget) == []
+    assert edits_seen(*budget) == []
 
 
 def test_a_sealed_copy_needs_no_row_from_before_its_month() -> None:

@@ -22,13 +22,19 @@ def test_without_pods_the_page_is_empty() -> None:
 
 
 def _pod(containers: list[int], init: list[tuple[int, bool]]) -> dict[str, Any]:
-    def asking(count: int) -> dict[str, Any]:
+    def container_requesting(count: int) -> dict[str, Any]:
         return {"resources": {"requests": {"nvidia.com/gpu": str(count)}}}
 
     starting = [
-        {**asking(count), **({"restartPolicy": "Always"} if stays else {})} for count, stays in init
+        {**container_requesting(count), **({"restartPolicy": "Always"} if stays else {})}
+        for count, stays in init
     ]
-    return {"spec": {"containers": list(map(asking, containers)), "initContainers": starting}}
+    return {
+        "spec": {
+            "containers": list(map(container_requesting, containers)),
+            "initContainers": starting,
+        }
+    }
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_every_invariant_of_the_simulator_has_its_test(code: str, what: str, tes
 
 
 @cache
-def _told(story: str) -> Fleet:
+def _build(story: str) -> Fleet:
     return build_fleet(load_scenario(story))
 
 
@@ -87,7 +87,7 @@ def _of_the_provider(fleet: Fleet) -> bool:
     )
 
 
-def _made_again(fleet: Fleet) -> bool:
+def _has_recreated_namespace(fleet: Fleet) -> bool:
     lives = Counter((life.cluster_id, life.name) for c in fleet.clusters for life in c.namespaces)
     return max(lives.values()) > 1
 
@@ -162,7 +162,7 @@ HAPPENS: dict[str, Callable[[Fleet], bool]] = {
     "B16": _shared,
     "B17": lambda e: any(_recut(cluster) for cluster in e.clusters),
     "B18": lambda e: any(n.incidents for c in e.clusters for n in c.nodes),
-    "B20": _made_again,
+    "B20": _has_recreated_namespace,
     "B28": _oddly_written,
 }
 
@@ -172,4 +172,4 @@ HAPPENS: dict[str, Callable[[Fleet], bool]] = {
 )
 def test_a_scenario_has_the_situation_of_its_name(code: str, story: str) -> None:
     assert story in library()
-    assert HAPPENS[code](_told(story)), (code, story)
+    assert HAPPENS[code](_build(story)), (code, story)

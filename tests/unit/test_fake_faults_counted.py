@@ -94,7 +94,7 @@ SAMPLES: dict[str, tuple[tuple[int, int, Mapping[str, object]], list[Asked], Ask
 }
 
 
-def asked_of(shown: Thanos, question: Asked) -> int:
+def count_of(shown: Thanos, question: Asked) -> int:
     """How often the fault was counted for this query."""
     answer = shown.ask(*question)
     assert answer.status_code == 200, answer.text
@@ -106,8 +106,8 @@ def test_only_a_query_that_shows_a_fault_counts_it(kind: str) -> None:
     (from_at, until_at, parameters), hidden, seen = SAMPLES[kind]
     shown = thanos(quiet_fleet(), fault(kind, from_at, until_at, **parameters))
     for question in hidden:
-        assert asked_of(shown, question) == 0, question
-    assert asked_of(shown, seen) > 0
+        assert count_of(shown, question) == 0, question
+    assert count_of(shown, seen) > 0
 
 
 def test_a_newer_engine_is_counted_at_the_edges_of_ranges() -> None:
@@ -115,9 +115,9 @@ def test_a_newer_engine_is_counted_at_the_edges_of_ranges() -> None:
     [*_, (at, _)] = honest.samples(f"{TRAIN}[10m]", 1800)
     shown = thanos(quiet_fleet(), fault("engine_upgraded", 0, 48 * HOUR))
     # Only the last query has a sample exactly at the edge of its range.
-    assert asked_of(shown, (f"{TRAIN}[60s]", at + 60.001)) == 0
-    assert asked_of(shown, (TRAIN, at)) == 0
-    assert asked_of(shown, (f"{TRAIN}[60s]", at + 60)) == 1
+    assert count_of(shown, (f"{TRAIN}[60s]", at + 60.001)) == 0
+    assert count_of(shown, (TRAIN, at)) == 0
+    assert count_of(shown, (f"{TRAIN}[60s]", at + 60)) == 1
 
 
 def test_a_newer_engine_is_counted_where_it_shows_its_version() -> None:
@@ -140,9 +140,9 @@ def test_a_comparison_is_not_counted_and_uses_up_no_request() -> None:
 
 def test_a_missing_store_is_counted_where_its_error_is_shown() -> None:
     shown = thanos(quiet_fleet(), fault("store_vanishes", 24 * HOUR, 25 * HOUR))
-    assert asked_of(shown, ("no_such_metric", 24 * HOUR)) == 1  # a warning also without series
+    assert count_of(shown, ("no_such_metric", 24 * HOUR)) == 1  # a warning also without series
     shown.go_to(24 * HOUR + 60)
-    assert asked_of(shown, ("no_such_metric", 24 * HOUR)) == 1
+    assert count_of(shown, ("no_such_metric", 24 * HOUR)) == 1
     shown.http.get("/api/v1/stores")
     assert shown.ledger.count("store_vanishes#0") == 2
 

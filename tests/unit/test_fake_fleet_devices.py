@@ -53,7 +53,7 @@ def test_an_edited_label_has_its_new_value_only_until_the_end() -> None:
     )
     history = ObjectHistory(cluster)
 
-    def said(second: int) -> str:
+    def cost_centre_at(second: int) -> str:
         chat = [
             n
             for n in history.objects_at("Namespace", T0 + second)
@@ -61,7 +61,7 @@ def test_an_edited_label_has_its_new_value_only_until_the_end() -> None:
         ]
         return str(chat[0]["metadata"]["labels"]["cost-centre"])
 
-    assert [said(s) for s in (3599, 3600, 7199, 7200)] == ["17", "18", "18", "17"]
+    assert [cost_centre_at(s) for s in (3599, 3600, 7199, 7200)] == ["17", "18", "18", "17"]
 
 
 def test_the_effective_request_counts_earlier_sidecars() -> None:

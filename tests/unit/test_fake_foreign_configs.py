@@ -127,7 +127,7 @@ def test_each_of_two_containers_of_a_pod_has_its_own_cards() -> None:
     assert shown == yaml.safe_load(text)["nodes"]
 
 
-def told(text: str) -> str:
+def problem_of(text: str) -> str:
     with pytest.raises(BadScenario) as raised:
         loaded(text)
     [problem] = raised.value.problems
@@ -136,12 +136,12 @@ def told(text: str) -> str:
 
 def test_a_pod_on_two_nodes_is_refused() -> None:
     text = "nodes:\n" + node("n", ("p", "one", 10, 0)) + node("m", ("p", "two", 10, 0))
-    assert told(text) == "pod team-a/p has GPUs of n and of m"
+    assert problem_of(text) == "pod team-a/p has GPUs of n and of m"
 
 
 def test_a_duplicate_gpu_is_refused() -> None:
     text = "nodes:\n" + node("n", ("p", "one", 10, 0)) + node("m", ("q", "one", 10, 0))
-    assert told(text.replace("id: m-0", "id: n-0")) == "n-0 is n gpu 0 and m gpu 0"
+    assert problem_of(text.replace("id: m-0", "id: n-0")) == "n-0 is n gpu 0 and m gpu 0"
 
 
 def test_a_duplicate_key_is_refused_with_its_line() -> None:
@@ -194,10 +194,13 @@ def test_a_config_map_is_read_as_its_content(key: str) -> None:
 
 def test_a_config_map_without_a_configuration_is_refused() -> None:
     several = config_map("a.yml", TOPOLOGY) + "  b.yml: x\n"
-    assert told(several) == "the ConfigMap has a.yml, b.yml, and no topology.yml"
-    assert told("kind: ConfigMap\ndata: {}\n") == "the ConfigMap has nothing, and no topology.yml"
+    assert problem_of(several) == "the ConfigMap has a.yml, b.yml, and no topology.yml"
+    assert (
+        problem_of("kind: ConfigMap\ndata: {}\n")
+        == "the ConfigMap has nothing, and no topology.yml"
+    )
     twice = TOPOLOGY + "migStrategy: none\n"
-    assert told(config_map("topology.yml", twice)) == (
+    assert problem_of(config_map("topology.yml", twice)) == (
         "line 4 of the ConfigMap's text: `migStrategy` occurs twice"
     )
 
@@ -256,6 +259,6 @@ gpuOperator: {}
         "pool new gpu overrides: `driver_version` is left out, no GPU comes of it",
     )
     assert loaded(TOPOLOGY).warnings == ()
-    assert told("nodePools: {a: {gpu: {profile: h100, profiles: 2}}}") == (
+    assert problem_of("nodePools: {a: {gpu: {profile: h100, profiles: 2}}}") == (
         "pool a gpu: unknown profiles"
     )

@@ -163,7 +163,7 @@ class Watching:
     """One watch in a thread, with its events line by line."""
 
     def __init__(self, url: str, params: dict[str, Any]) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.events_at: list[dict[str, Any]] = []
         self._heard = threading.Condition()
         self.over = threading.Event()
         self._thread = threading.Thread(target=self._read, args=(url, params), daemon=True)
@@ -174,7 +174,7 @@ class Watching:
             with httpx.stream("GET", url, params={"watch": "1"} | params, timeout=60) as response:
                 for line in response.iter_lines():
                     with self._heard:
-                        self.told.append(json.loads(line))
+                        self.events_at.append(json.loads(line))
                         self._heard.notify_all()
         except httpx.HTTPError:
             pass
@@ -183,14 +183,14 @@ class Watching:
     def until(self, version: int) -> list[tuple[str, str]]:
         """Return and forget (type, name) of the events up to a bookmark of this version."""
         with self._heard:
-            assert self._heard.wait_for(lambda: self._marked(version), 10), self.told
-            told, self.told = self.told, []
-        return [(e["type"], e["object"]["metadata"].get("name", "")) for e in told]
+            assert self._heard.wait_for(lambda: self._marked(version), 10), self.events_at
+            events_at, self.events_at = self.events_at, []
+        return [(e["type"], e["object"]["metadata"].get("name", "")) for e in events_at]
 
     def _marked(self, version: int) -> bool:
         return any(
             e["type"] == "BOOKMARK" and int(e["object"]["metadata"]["resourceVersion"]) >= version
-            for e in self.told
+            for e in self.events_at
         )
 
 
@@ -236,16 +236,16 @@ def test_advance_returns_after_every_watch_was_sent() -> None:
         for _ in range(30):
             clock.advance(60)
         for watching in watches:
-            told = watching.until(api.view.version(MIDNIGHT + 1800))
-            assert told.count(("BOOKMARK", "")) == 30
+            events_at = watching.until(api.view.version(MIDNIGHT + 1800))
+            assert events_at.count(("BOOKMARK", "")) == 30
 
 
 def test_a_step_during_the_registration_of_a_watch_is_sent_once() -> None:
     with served(quiet_cluster(), 0) as (api, clock, url):
-        noted = api.hub.told
+        noted = api.hub.events_at
         driving = threading.Thread(target=clock.advance, args=(60,))
 
-        def told_late(seat: OpenWatch, until: int) -> None:
+        def late_events(seat: OpenWatch, until: int) -> None:
             if until == MIDNIGHT:
                 driving.start()
                 deadline = time.monotonic() + 60
@@ -254,13 +254,13 @@ def test_a_step_during_the_registration_of_a_watch_is_sent_once() -> None:
                     time.sleep(0.001)
             noted(seat, until)
 
-        api.hub.told = told_late  # type: ignore[method-assign]
+        api.hub.events_at = late_events  # type: ignore[method-assign]
         watching = Watching(url + PODS, {"resourceVersion": api.view.version(MIDNIGHT)} | MARKED)
-        told = watching.until(api.view.version(MIDNIGHT + 60))
+        events_at = watching.until(api.view.version(MIDNIGHT + 60))
         driving.join()
         clock.advance(60)
-        told += watching.until(api.view.version(MIDNIGHT + 120))
-        assert told == [("BOOKMARK", "")] * 3
+        events_at += watching.until(api.view.version(MIDNIGHT + 120))
+        assert events_at == [("BOOKMARK", "")] * 3
 
 
 def test_a_streaming_list_ends_with_a_marked_bookmark() -> None:
@@ -270,14 +270,16 @@ def test_a_streaming_list_ends_with_a_marked_bookmark() -> None:
         watching = Watching(url + PODS, params | MARKED)
         with watching._heard:
             watching._heard.wait_for(lambda: watching._marked(version), 10)
-            told = list(watching.told)
-        assert [(e["type"], e["object"]["metadata"].get("name")) for e in told[:4]] == [
+            events_at = list(watching.events_at)
+        assert [(e["type"], e["object"]["metadata"].get("name")) for e in events_at[:4]] == [
             ("ADDED", "short"),
             ("ADDED", "train-5d9c-abcde"),
             ("ADDED", "waits"),
             ("BOOKMARK", None),
         ]
-        assert told[3]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert events_at[3]["object"]["metadata"]["annotations"] == {
+            "k8s.io/initial-events-end": "true"
+        }
         bad = httpx.get(url + PODS, params={"watch": "1", "sendInitialEvents": "true"})
         assert bad.status_code == 422
 
@@ -315,8 +317,8 @@ def test_a_selector_makes_entering_an_addition_and_leaving_a_deletion() -> None:
         watching = Watching(url + PODS, {"resourceVersion": version} | MARKED | selector)
         watching.until(version)
         clock.advance_to(epoch(MIDNIGHT + 1700))
-        told = watching.until(api.view.version(MIDNIGHT + 1700))
-        assert told == [("ADDED", "short"), ("DELETED", "short"), ("BOOKMARK", "")]
+        events_at = watching.until(api.view.version(MIDNIGHT + 1700))
+        assert events_at == [("ADDED", "short"), ("DELETED", "short"), ("BOOKMARK", "")]
 
 
 def test_bookmarks_are_sent_only_on_request() -> None:
@@ -328,7 +330,7 @@ def test_bookmarks_are_sent_only_on_request() -> None:
         clock.advance(60)
         clock.advance(60)
         assert watching.over.wait(60)
-        assert {e["type"] for e in watching.told} == {"ADDED", "MODIFIED"}
+        assert {e["type"] for e in watching.events_at} == {"ADDED", "MODIFIED"}
 
 
 # --- rights and discovery -------------------------------------------------------------------------
@@ -409,11 +411,11 @@ def test_discovery_lists_the_resources() -> None:
 
 
 def test_events_of_pods_are_kept_for_an_hour() -> None:
-    def told(seconds: int) -> list[tuple[str, str]]:
+    def events_at(seconds: int) -> list[tuple[str, str]]:
         items = api_at(seconds)[1].get("/api/v1/events").json()["items"]
         return sorted((e["involvedObject"]["name"], e["reason"]) for e in items)
 
-    assert told(1000) == [
+    assert events_at(1000) == [
         ("short", "FailedScheduling"),
         ("short", "Scheduled"),
         ("short", "Started"),
@@ -422,8 +424,8 @@ def test_events_of_pods_are_kept_for_an_hour() -> None:
         ("train-5d9c-abcde", "Started"),
         ("waits", "FailedScheduling"),
     ]
-    assert {name for name, _ in told(4000)} == {"short", "waits"}
-    assert told(3 * HOUR) == []
+    assert {name for name, _ in events_at(4000)} == {"short", "waits"}
+    assert events_at(3 * HOUR) == []
 
 
 def test_lost_events_are_never_sent_and_are_counted() -> None:
@@ -472,7 +474,7 @@ def test_the_official_client_reads_it() -> None:
             )
             authorization = kubernetes.client.AuthorizationV1Api(client)
             assert authorization.create_self_subject_access_review(review).status.allowed
-            told = []
+            events_at = []
             watch = kubernetes.watch.Watch()
             threading.Timer(0.3, lambda: clock.advance(700)).start()
             stream = watch.stream(
@@ -481,7 +483,7 @@ def test_the_official_client_reads_it() -> None:
                 timeout_seconds=600,
             )
             for event in stream:
-                told.append((event["type"], event["object"].metadata.name))
-                if len(told) == 2:
+                events_at.append((event["type"], event["object"].metadata.name))
+                if len(events_at) == 2:
                     watch.stop()
-            assert told == [("MODIFIED", "short"), ("DELETED", "short")]
+            assert events_at == [("MODIFIED", "short"), ("DELETED", "short")]

@@ -33,7 +33,7 @@ def history_of(*pods: PodLife, faults: tuple[Fault, ...] = ()) -> ObjectHistory:
     return ObjectHistory(replace(quiet_cluster(), pods=pods), faults, FaultLedger())
 
 
-def told(life: PodLife) -> list[tuple[int, str, Document]]:
+def changes_of_pod(life: PodLife) -> list[tuple[int, str, Document]]:
     """(seconds after midnight, verb, document) of every change of one pod."""
     changes = [c for c in history_of(life).changes if c.kind == "Pod"]
     return [(c.at - MIDNIGHT, c.verb, c.object) for c in changes]
@@ -79,7 +79,7 @@ def test_bytes_have_the_format_of_the_api_server(count: int, text: str) -> None:
 def test_a_pod_has_the_states_that_a_real_api_server_shows() -> None:
     life = pod("a", created=900, scheduled=905, started=920, ended=1520, gone=1600,
                on=node("node-b"))  # fmt: skip
-    steps = told(life)
+    steps = changes_of_pod(life)
     assert [(at, verb, d["status"]["phase"]) for at, verb, d in steps] == [
         (900, "ADDED", "Pending"),
         (900, "MODIFIED", "Pending"),
@@ -95,7 +95,7 @@ def test_a_pod_has_the_states_that_a_real_api_server_shows() -> None:
 
 
 def test_an_unschedulable_pod_has_a_condition_and_no_node() -> None:
-    waiting = told(pod("a", created=0, cards=()))[-1][2]
+    waiting = changes_of_pod(pod("a", created=0, cards=()))[-1][2]
     (condition,) = waiting["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == (
         "PodScheduled",
@@ -108,7 +108,7 @@ def test_an_unschedulable_pod_has_a_condition_and_no_node() -> None:
 
 def test_a_running_pod_has_the_conditions_of_a_real_one() -> None:
     life = pod("a", created=0, scheduled=5, started=20, on=node("node-b"))
-    running = told(life)[-1][2]
+    running = changes_of_pod(life)[-1][2]
     conditions = {c["type"]: c for c in running["status"]["conditions"]}
     assert {k: v["status"] for k, v in conditions.items()} == {
         "PodReadyToStartContainers": "True",
@@ -126,7 +126,7 @@ def test_a_running_pod_has_the_conditions_of_a_real_one() -> None:
 
 def test_an_ended_pod_is_completed_and_not_ready_and_keeps_its_requests() -> None:
     life = pod("a", created=0, scheduled=5, started=20, ended=50, on=node("node-b"))
-    ended = told(life)[-1][2]
+    ended = changes_of_pod(life)[-1][2]
     terminated = ended["status"]["containerStatuses"][0]["state"]["terminated"]
     del terminated["containerID"]
     assert terminated == {
@@ -142,7 +142,7 @@ def test_an_ended_pod_is_completed_and_not_ready_and_keeps_its_requests() -> Non
 
 def test_init_containers_run_before_sidecars_and_main_containers() -> None:
     states = {}
-    for at, _, document in told(two_containers()):
+    for at, _, document in changes_of_pod(two_containers()):
         statuses = document["status"].get("initContainerStatuses", []) + document["status"].get(
             "containerStatuses", []
         )
@@ -157,7 +157,7 @@ def test_init_containers_run_before_sidecars_and_main_containers() -> None:
 
 
 def test_a_restart_is_counted_and_keeps_the_previous_run() -> None:
-    steps = {at: d["status"] for at, _, d in told(two_containers())}
+    steps = {at: d["status"] for at, _, d in changes_of_pod(two_containers())}
     waiting = steps[90]["containerStatuses"][0]
     assert waiting["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     assert (waiting["restartCount"], waiting["ready"]) == (0, False)
@@ -168,7 +168,7 @@ def test_a_restart_is_counted_and_keeps_the_previous_run() -> None:
 
 
 def test_a_sidecar_is_an_init_container_that_restarts_always() -> None:
-    spec = told(two_containers())[0][2]["spec"]
+    spec = changes_of_pod(two_containers())[0][2]["spec"]
     assert [(c["name"], c.get("restartPolicy")) for c in spec["initContainers"]] == [
         ("prep", None),
         ("side", "Always"),
@@ -178,7 +178,7 @@ def test_a_sidecar_is_an_init_container_that_restarts_always() -> None:
 def test_a_deletion_is_announced_with_a_deadline_in_the_future() -> None:
     life = pod("a", created=0, scheduled=5, started=20, ended=75, gone=76, on=node("node-b"))
     life = replace(life, deletion_requested_at=MIDNIGHT + 60)
-    leaving = {at: d["metadata"] for at, _, d in told(life)}
+    leaving = {at: d["metadata"] for at, _, d in changes_of_pod(life)}
     assert "deletionTimestamp" not in leaving[20]
     assert leaving[60]["deletionTimestamp"] == "2026-10-01T00:01:30Z"
     assert leaving[60]["deletionGracePeriodSeconds"] == 30
@@ -187,14 +187,16 @@ def test_a_deletion_is_announced_with_a_deadline_in_the_future() -> None:
 def test_an_evicted_pod_failed_with_containers_that_seem_to_run() -> None:
     life = pod("a", created=0, scheduled=5, started=20, ended=75, on=node("node-b"), exit_code=137)
     phases = (*life.phases[:-1], PhaseChange(MIDNIGHT + 75, "Failed", "Evicted"))
-    evicted = told(replace(life, phases=phases, end_reported=False))[-1][2]["status"]
+    evicted = changes_of_pod(replace(life, phases=phases, end_reported=False))[-1][2]["status"]
     assert (evicted["phase"], evicted["reason"]) == ("Failed", "Evicted")
     assert "running" in evicted["containerStatuses"][0]["state"]
 
 
 def test_claims_are_named_in_the_spec_and_resolved_in_the_status() -> None:
     life = pod("a", created=0, scheduled=5, started=20, on=node("node-b"))
-    claimed = told(replace(life, claims=(PodClaim("gpu", "a-gpu-x7", "uid", "one-gpu"),)))[-1][2]
+    claimed = changes_of_pod(
+        replace(life, claims=(PodClaim("gpu", "a-gpu-x7", "uid", "one-gpu"),))
+    )[-1][2]
     assert claimed["spec"]["resourceClaims"] == [
         {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}
     ]
@@ -206,7 +208,7 @@ def test_claims_are_named_in_the_spec_and_resolved_in_the_status() -> None:
 def test_a_claim_of_an_extended_resource_is_only_in_the_status() -> None:
     life = pod("a", created=0, scheduled=5, started=20, on=node("node-b"))
     claim = PodClaim("", "a-extended", "uid", extended_resource=True)
-    claimed = told(replace(life, claims=(claim,)))[-1][2]
+    claimed = changes_of_pod(replace(life, claims=(claim,)))[-1][2]
     assert "resourceClaims" not in claimed["spec"]
     status = claimed["status"]["extendedResourceClaimStatus"]
     assert status["resourceClaimName"] == "a-extended"
@@ -266,7 +268,7 @@ def test_a_name_is_freed_before_it_is_used_in_the_same_second() -> None:
 
 def test_a_pod_deleted_at_its_creation_is_added_first() -> None:
     brief = pod("brief", created=10, gone=10, cards=())
-    verbs = [verb for _, verb, _ in told(brief)]
+    verbs = [verb for _, verb, _ in changes_of_pod(brief)]
     assert verbs[0] == "ADDED"
     assert verbs[-1] == "DELETED"
 

@@ -70,7 +70,7 @@ def _scraped(source: FleetSeries, job: str, instance: str, at_ms: int) -> Found:
     return found
 
 
-def _told(pages: Expositions, path: str, at_ms: int) -> Found:
+def _series_of_page(pages: Expositions, path: str, at_ms: int) -> Found:
     """The same from the exporter's page; of two equal series the first counts."""
     target, _ = pages.texts[path]
     found: Found = {}
@@ -92,7 +92,7 @@ def test_samples_equal_the_pages(story: str, fleet: Fleet, times: list[int]) -> 
             for at in times:
                 at_ms = grid.first_time(at * 1000, at * 1000 + 60_000)
                 assert at_ms is not None
-                told = _told(pages, path, at_ms)
+                told = _series_of_page(pages, path, at_ms)
                 assert _scraped(source, target.job, instance, at_ms) == told, f"{path} at {at_ms}"
                 compared += len(told)
                 count = len(list(read_lines(pages.text(path, at_ms) or "")))

@@ -12,6 +12,7 @@ from tests.kubernetes_by_hand import (
     at,
     broken,
     changes,
+    event_of,
     listed,
     mark,
     of_kind,
@@ -20,7 +21,6 @@ from tests.kubernetes_by_hand import (
     tell,
     terminated,
     text,
-    told,
     vias,
 )
 
@@ -57,12 +57,12 @@ def test_a_pod_is_written_from_its_creation_to_its_deletion() -> None:
     state = started()
     lines = tell(
         state,
-        told("ADDED", pod("a", 101, phase="Pending", states={}, bound=None), 5),
-        told("MODIFIED", pod("a", 102, phase="Pending", states={}, bound=6), 6),
-        told("MODIFIED", pod("a", 103, states={"main": running(20)}, bound=6), 21),
-        told("MODIFIED", pod("a", 104, phase="Succeeded", bound=6,
+        event_of("ADDED", pod("a", 101, phase="Pending", states={}, bound=None), 5),
+        event_of("MODIFIED", pod("a", 102, phase="Pending", states={}, bound=6), 6),
+        event_of("MODIFIED", pod("a", 103, states={"main": running(20)}, bound=6), 21),
+        event_of("MODIFIED", pod("a", 104, phase="Succeeded", bound=6,
                              states={"main": terminated(20, 90)}), 91),
-        told("DELETED", pod("a", 105, phase="Succeeded", bound=6,
+        event_of("DELETED", pod("a", 105, phase="Succeeded", bound=6,
                             states={"main": terminated(20, 90)}), 200),
     )  # fmt: skip
     assert vias(lines) == [
@@ -77,7 +77,7 @@ def test_a_pod_is_written_from_its_creation_to_its_deletion() -> None:
 
 def test_a_repeated_version_writes_nothing() -> None:
     state = started()
-    new = told("ADDED", pod("a", 101), 5)
+    new = event_of("ADDED", pod("a", 101), 5)
     assert len(tell(state, new)) == 1
     assert tell(state, new) == []
     assert state.replayed_count == 1
@@ -85,21 +85,21 @@ def test_a_repeated_version_writes_nothing() -> None:
 
 def test_a_replayed_stream_revives_no_deleted_pod() -> None:
     state = started("a")
-    tell(state, told("DELETED", pod("a", 101), 10), mark(102, 11))
-    replay = [told("ADDED", pod("a", 10), 12), told("MODIFIED", pod("a", 100), 13)]
+    tell(state, event_of("DELETED", pod("a", 101), 10), mark(102, 11))
+    replay = [event_of("ADDED", pod("a", 10), 12), event_of("MODIFIED", pod("a", 100), 13)]
     assert tell(state, *replay) == []
     assert state.open_pod_count == 0
 
 
 def test_an_object_with_a_new_heartbeat_only_is_not_written_again() -> None:
     state = started("a")
-    assert tell(state, told("MODIFIED", pod("a", 101), 10)) == []
+    assert tell(state, event_of("MODIFIED", pod("a", 101), 10)) == []
     assert state.unchanged_count == 1
 
 
 def test_the_hourly_list_writes_every_pod_with_its_earliest_start() -> None:
     state = started("a")
-    tell(state, told("MODIFIED", pod("a", 101, states={"main": running(500)}, restarts=1), 501))
+    tell(state, event_of("MODIFIED", pod("a", 101, states={"main": running(500)}, restarts=1), 501))
     lines = tell(
         state,
         listed(pod("a", 101, states={"main": running(500)}, restarts=1), version=101,
@@ -137,7 +137,7 @@ def test_objects_without_versions_are_read_again_in_every_list() -> None:
 def test_ended_pods_that_still_exist_have_a_short_line() -> None:
     state = started("a")
     over = pod("a", 101, phase="Succeeded", states={"main": terminated(10, 90)})
-    tell(state, told("MODIFIED", over, 91))
+    tell(state, event_of("MODIFIED", over, 91))
     lines = tell(state, listed(over, version=101, seconds=3600, why="hourly"))
     assert vias(lines) == []
     (entry,) = of_kind(lines, "still_there")[0]["objects"]
@@ -230,7 +230,7 @@ def test_an_event_older_than_a_list_does_not_revert_the_pod() -> None:
     state = started("a")
     over = pod("a", 150, phase="Succeeded", states={"main": terminated(10, 90)})
     tell(state, listed(over, version=150, seconds=3600, why="hourly"))
-    lines = tell(state, told("MODIFIED", pod("a", 120), 3601))
+    lines = tell(state, event_of("MODIFIED", pod("a", 120), 3601))
     assert lines == []
     assert state.streams["pods"].records["a"].version == 150
 
@@ -248,7 +248,7 @@ def test_a_list_alone_ends_no_pod_while_the_watch_is_live() -> None:
     state = started("a", "b")
     lines = tell(state, listed(pod("a", 10), version=150, seconds=3600, why="hourly"))
     assert ("b", "gone") not in vias(lines)
-    told_so = tell(state, told("DELETED", pod("b", 149), 3601), mark(150, 3602))
+    told_so = tell(state, event_of("DELETED", pod("b", 149), 3601), mark(150, 3602))
     assert vias(told_so) == [("b", "deleted")]
     assert state.second_look == set()
 
@@ -268,8 +268,8 @@ def test_a_deletion_missing_in_the_watch_is_decided_by_a_second_list() -> None:
 
 def test_a_deleted_pod_never_opens_again() -> None:
     state = started("a")
-    tell(state, told("DELETED", pod("a", 101), 10))
-    lines = tell(state, told("ADDED", pod("a", 150), 20))
+    tell(state, event_of("DELETED", pod("a", 101), 10))
+    lines = tell(state, event_of("ADDED", pod("a", 150), 20))
     assert vias(lines) == []
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["alive_after_end"]
 
@@ -278,7 +278,7 @@ def test_an_absent_pod_opens_again_when_it_is_seen() -> None:
     state = started("a", "b", "c", "d", "e", "f")
     five = [pod(uid, 10 + n) for n, uid in enumerate("abcde")]
     tell(state, broken(5), listed(*five, version=300, seconds=60, why="expired"))
-    lines = tell(state, told("MODIFIED", pod("f", 301), 70))
+    lines = tell(state, event_of("MODIFIED", pod("f", 301), 70))
     assert vias(lines) == [("f", "modified")]
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["absent_then_seen"]
 
@@ -287,9 +287,9 @@ def test_the_same_name_with_a_new_uid_is_another_pod() -> None:
     state = started()
     lines = tell(
         state,
-        told("ADDED", pod("first", 101, name="db-0"), 5),
-        told("DELETED", pod("first", 102, name="db-0"), 10),
-        told("ADDED", pod("second", 103, name="db-0"), 10),
+        event_of("ADDED", pod("first", 101, name="db-0"), 5),
+        event_of("DELETED", pod("first", 102, name="db-0"), 10),
+        event_of("ADDED", pod("second", 103, name="db-0"), 10),
     )
     assert vias(lines) == [("first", "added"), ("first", "deleted"), ("second", "added")]
 
@@ -312,7 +312,7 @@ def test_a_store_with_a_lower_version_is_noticed_and_listed_again() -> None:
 
 def test_a_clock_that_goes_back_moves_no_line_back() -> None:
     state = started("a")
-    lines = tell(state, mark(101, 300), told("DELETED", pod("a", 102), 200))
+    lines = tell(state, mark(101, 300), event_of("DELETED", pod("a", 102), 200))
     assert [line["what"] for line in of_kind(lines, "contradiction")] == ["clock_went_back"]
     assert of_kind(lines, "object")[0]["at"] == text(300)
 
@@ -320,7 +320,7 @@ def test_a_clock_that_goes_back_moves_no_line_back() -> None:
 def test_an_event_that_waited_during_a_list_is_no_clock_going_back() -> None:
     state = started("a")
     hourly = listed(pod("a", 10), version=100, seconds=300, why="hourly")
-    lines = tell(state, hourly, told("MODIFIED", pod("a", 101, bound=4), 200), mark(102, 210))
+    lines = tell(state, hourly, event_of("MODIFIED", pod("a", 101, bound=4), 200), mark(102, 210))
     assert of_kind(lines, "contradiction") == []
     # Not earlier than the list that was taken in between, which precedes it in the journal.
     assert {line["at"] for line in of_kind(lines, "object")} == {text(300)}
@@ -334,7 +334,7 @@ def test_an_event_that_waited_behind_a_list_counts_at_its_arrival() -> None:
     state = started(*names)
     pods = [pod(uid, 10 + n) for n, uid in enumerate(names)]
     hourly = listed(*pods, version=100, seconds=300, why="hourly")
-    last_word = told("MODIFIED", pod("a", 101, bound=4), 70)
+    last_word = event_of("MODIFIED", pod("a", 101, bound=4), 70)
     after = listed(*pods[1:], version=400, seconds=600, why="expired")
     lines = tell(state, replace(hourly, began_at=at(60)), last_word, broken(80), after)
     (gap,) = of_kind(lines, "gap")

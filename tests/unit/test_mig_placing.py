@@ -23,7 +23,7 @@ GEOMETRIES = parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"
 A100 = GEOMETRIES["a100-40gb"]
 
 
-def asked(**counts: int) -> dict[MigProfile, int]:
+def requested(**counts: int) -> dict[MigProfile, int]:
     """`g1=2` is two 1g.5gb, and so on."""
     names = {"g1": "1g.5gb", "g2": "2g.10gb", "g3": "3g.20gb", "g4": "4g.20gb", "g7": "7g.40gb"}
     names |= {"wide": "1g.10gb", "me": "1g.5gb+me", "c1g3": "1c.3g.20gb", "c2g3": "2c.3g.20gb"}
@@ -67,11 +67,11 @@ def asked(**counts: int) -> dict[MigProfile, int]:
     ],
 )
 def test_known_sets_of_an_a100(counts: dict[str, int], fits: bool) -> None:
-    assert place(A100, asked(**counts)).fits is fits
+    assert place(A100, requested(**counts)).fits is fits
 
 
 def test_a_fitting_set_has_an_order_and_disjoint_slots() -> None:
-    placed = place(A100, asked(g3=1, g2=1, g1=2))
+    placed = place(A100, requested(g3=1, g2=1, g1=2))
     assert isinstance(placed, PlacedLayout)
     covered = [slot for p in placed.order for slot in range(p.start, p.start + p.size)]
     assert sorted(covered) == list(range(8))
@@ -115,7 +115,7 @@ def test_the_order_of_every_fitting_set_works_at_the_lowest_free_slots(
 
 
 def test_larger_instances_are_created_first_as_in_mig_parted() -> None:
-    placed = place(A100, asked(g1=1, g2=1))
+    placed = place(A100, requested(g1=1, g2=1))
     assert isinstance(placed, PlacedLayout)
     assert [str(p.profile) for p in placed.order] == ["2g.10gb", "1g.5gb"]
 
@@ -148,7 +148,7 @@ def test_exactly_one_set_whose_slices_add_up_cannot_be_placed() -> None:
     ],
 )
 def test_a_set_that_does_not_fit_has_a_reason(counts: dict[str, int], reason: str) -> None:
-    placed = place(A100, asked(**counts))
+    placed = place(A100, requested(**counts))
     assert isinstance(placed, Unplaceable)
     assert reason in placed.reason
 
@@ -187,6 +187,6 @@ def test_media_engines_are_counted_over_profiles() -> None:
 
 
 def test_huge_counts_get_a_quick_result() -> None:
-    assert not place(A100, asked(g1=10**18)).fits
-    assert not place(A100, asked(c1g7=10**18)).fits
-    assert not place(A100, asked(g1=-1)).fits
+    assert not place(A100, requested(g1=10**18)).fits
+    assert not place(A100, requested(c1g7=10**18)).fits
+    assert not place(A100, requested(g1=-1)).fits

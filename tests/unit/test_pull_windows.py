@@ -52,7 +52,7 @@ clusters:
 """
 
 
-class Asked:
+class RecordingPull:
     """A stand-in for `pull_window` that records parallel calls, and blocks until a
     condition holds.
     """
@@ -101,8 +101,8 @@ def _day(number: int) -> Interval:
     return Interval(start, start + HOUR)
 
 
-def asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: Asked, names: str
+def pull_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: RecordingPull, names: str
 ) -> Sequence[object]:
     monkeypatch.setattr(pull_windows, "pull_window", stand_in)
     home = Home.create(tmp_path / "home", "")
@@ -113,8 +113,8 @@ def test_two_clusters_are_pulled_at_once_with_one_window_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The first window blocks until two windows of the second cluster have started.
-    stand_in = Asked(lambda name, begun: name != "a05" or begun >= 3)
-    found = asked(tmp_path, monkeypatch, stand_in, "a5 a6 b5 b6 b7 c5")
+    stand_in = RecordingPull(lambda name, begun: name != "a05" or begun >= 3)
+    found = pull_with(tmp_path, monkeypatch, stand_in, "a5 a6 b5 b6 b7 c5")
     assert found == ["a05", "a06", "b05", "b06", "b07", "c05"]
     assert stand_in.begun[:3] == ["a05", "b05", "b06"]
     assert max(len(names) for names in stand_in.beside) == CLUSTERS_AT_ONCE == 2
@@ -127,8 +127,8 @@ def test_windows_are_pulled_in_the_order_of_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The live hours of all clusters are due before older hours of any."""
-    stand_in = Asked()
-    asked(tmp_path, monkeypatch, stand_in, "a9 b9 c9 a5 b5 c5")
+    stand_in = RecordingPull()
+    pull_with(tmp_path, monkeypatch, stand_in, "a9 b9 c9 a5 b5 c5")
     assert {name[1:] for name in stand_in.begun[:2]} == {"09"}
     assert stand_in.begun.index("c09") < stand_in.begun.index("c05")
 
@@ -136,17 +136,17 @@ def test_windows_are_pulled_in_the_order_of_the_list(
 def test_an_error_ends_only_the_pulls_of_its_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in = Asked(lambda name, begun: name != "b05" or begun >= 3)
+    stand_in = RecordingPull(lambda name, begun: name != "b05" or begun >= 3)
     stand_in.errors = {"c05": KeyNotAllowed("later"), "b05": KeyNotAllowed("first")}
     with pytest.raises(LedgerError, match="first"):
-        asked(tmp_path, monkeypatch, stand_in, "a5 a6 b5 b6 c5 c6 d5")
+        pull_with(tmp_path, monkeypatch, stand_in, "a5 a6 b5 b6 c5 c6 d5")
     assert sorted(stand_in.begun) == ["a05", "a06", "b05", "c05", "d05"]
 
 
 def test_with_an_error_list_the_successful_windows_are_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in = Asked()
+    stand_in = RecordingPull()
     stand_in.errors = {"c05": KeyNotAllowed("later"), "b05": KeyNotAllowed("first")}
     monkeypatch.setattr(pull_windows, "pull_window", stand_in)
     errors: list[LedgerError] = []
@@ -162,10 +162,12 @@ def test_an_unexpected_exception_starts_no_further_window(
 ) -> None:
     """The parallel window ends normally; its evidence is landed completely."""
     # No other window ends before the exception.
-    stand_in = Asked(lambda name, begun: begun >= 2 and (name == "a05" or stand_in.is_free("a")))
+    stand_in = RecordingPull(
+        lambda name, begun: begun >= 2 and (name == "a05" or stand_in.is_free("a"))
+    )
     stand_in.errors = {"a05": trouble}
     with pytest.raises(type(trouble)):
-        asked(tmp_path, monkeypatch, stand_in, "a5 a6 b5 c5 c6")
+        pull_with(tmp_path, monkeypatch, stand_in, "a5 a6 b5 c5 c6")
     assert set(stand_in.begun) <= {"a05", "b05", "c05"}
 
 
@@ -179,7 +181,7 @@ def test_progress_is_reported_by_the_calling_thread(
         heard.append((done, total, words))
         tellers.add(threading.get_ident())
 
-    monkeypatch.setattr(pull_windows, "pull_window", Asked())
+    monkeypatch.setattr(pull_windows, "pull_window", RecordingPull())
     home = Home.create(tmp_path / "home", "")
     pull_all(OpenHome(home, StoppedClock(FIRST)), wanted("a5 a6 b5"), hear)
     assert tellers == {threading.get_ident()}

@@ -118,7 +118,7 @@ def server_tls(keys: Path, client_required: bool) -> ssl.SSLContext:
     return context
 
 
-def asked(connection: Connection) -> StoreResponse:
+def post_query(connection: Connection) -> StoreResponse:
     with ThanosClient(connection, wait=lambda seconds: None) as client:
         return client.post("/api/v1/query", {"query": "up[1h]"})
 
@@ -126,12 +126,12 @@ def asked(connection: Connection) -> StoreResponse:
 def test_a_configured_private_authority_is_trusted(keys: Path) -> None:
     with server(server_tls(keys, client_required=False)) as found:
         url = f"https://127.0.0.1:{found.server_port}"
-        assert asked(Connection(url, ca_file=str(keys / "ca.crt"))).body == BODY
+        assert post_query(Connection(url, ca_file=str(keys / "ca.crt"))).body == BODY
 
 
 def test_an_unknown_authority_is_never_trusted(keys: Path) -> None:
     with server(server_tls(keys, client_required=False)) as found:
-        reply = asked(Connection(f"https://127.0.0.1:{found.server_port}"))
+        reply = post_query(Connection(f"https://127.0.0.1:{found.server_port}"))
         assert reply.not_connected
         assert "CERTIFICATE_VERIFY_FAILED" in reply.failure
         assert found.paths == []  # type: ignore[attr-defined]
@@ -140,7 +140,7 @@ def test_an_unknown_authority_is_never_trusted(keys: Path) -> None:
 def test_a_certificate_for_another_host_is_never_trusted(keys: Path) -> None:
     with server(server_tls(keys, client_required=False)) as found:
         url = f"https://localhost:{found.server_port}"
-        reply = asked(Connection(url, ca_file=str(keys / "ca.crt")))
+        reply = post_query(Connection(url, ca_file=str(keys / "ca.crt")))
         assert reply.not_connected
         assert found.paths == []  # type: ignore[attr-defined]
 
@@ -155,8 +155,8 @@ def test_a_client_certificate_is_accepted_by_a_server_that_requires_one(keys: Pa
             client_certificate_file=str(keys / "client.crt"),
             client_key_file=str(keys / "client.key"),
         )
-        assert asked(with_certificate).body == BODY
-        assert asked(Connection(url, ca_file=authority)).failure
+        assert post_query(with_certificate).body == BODY
+        assert post_query(Connection(url, ca_file=authority)).failure
 
 
 def test_a_configured_proxy_is_used() -> None:
@@ -164,7 +164,7 @@ def test_a_configured_proxy_is_used() -> None:
         proxied = Connection(
             "http://store.test:9090", proxy=f"http://127.0.0.1:{proxy.server_port}"
         )
-        assert asked(proxied).body == BODY
+        assert post_query(proxied).body == BODY
         assert proxy.paths == ["http://store.test:9090/api/v1/query"]  # type: ignore[attr-defined]
 
 
@@ -188,7 +188,7 @@ def test_a_proxy_tunnels_to_a_server_with_tls(
         assert not [head for head in proxy.heads if b"uthorization" in head]
         monkeypatch.setenv("SSL_CERT_FILE", str(keys / "nothing.crt"))
         stranger = f"https://localhost:{found.server_port}"
-        assert asked(
+        assert post_query(
             Connection(stranger, proxy=proxy.url, ca_file=str(keys / "ca.crt"))
         ).not_connected
 
@@ -199,7 +199,7 @@ def test_a_refused_tunnel_is_no_connection_and_the_proxy_gets_its_password(
     with tunnel_proxy(answer=b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n") as proxy:
         monkeypatch.setenv("no_proxy", "")
         monkeypatch.setenv("https_proxy", proxy.url.replace("//", "//user:p%40ss@"))
-        reply = asked(Connection("https://store.test"))
+        reply = post_query(Connection("https://store.test"))
     assert reply.not_connected
     assert "the proxy refused a tunnel: 407" in reply.failure
     assert b"\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n" in proxy.heads[0]
@@ -212,7 +212,7 @@ def test_a_proxy_that_is_neither_http_nor_https_is_refused(
 ) -> None:
     monkeypatch.setenv("no_proxy", "")
     monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1080")
-    reply = asked(Connection("http://store.test"))
+    reply = post_query(Connection("http://store.test"))
     assert reply.not_connected
     assert "a proxy with socks5://; gpu-ledger speaks to proxies over http:// and" in reply.failure
 
@@ -220,7 +220,7 @@ def test_a_proxy_that_is_neither_http_nor_https_is_refused(
 def test_a_closed_port_is_not_connected() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
-        reply = asked(Connection(f"http://127.0.0.1:{held.getsockname()[1]}"))
+        reply = post_query(Connection(f"http://127.0.0.1:{held.getsockname()[1]}"))
     assert reply.not_connected
     assert reply.status == 0
 
@@ -266,7 +266,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 )
 def test_a_broken_connection_is_never_a_complete_response(send: bytes) -> None:
     with raw_server(send) as port:
-        reply = asked(Connection(f"http://127.0.0.1:{port}"))
+        reply = post_query(Connection(f"http://127.0.0.1:{port}"))
     assert reply.cut_short
     assert reply.failure
 
@@ -276,6 +276,6 @@ def test_a_server_that_accepts_and_sends_nothing_times_out() -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        reply = asked(Connection(url, timeout_seconds=1))
+        reply = post_query(Connection(url, timeout_seconds=1))
     assert reply.timed_out
     assert reply.tries == 1

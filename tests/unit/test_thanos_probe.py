@@ -226,32 +226,32 @@ def with_labels(metric: str, **labels: str) -> Callable[[Form], httpx.Response]:
     return having(lambda e: dict.fromkeys(e.labels, "x") | (labels if e.metric == metric else {}))
 
 
-def told(answering: Callable[[Form], httpx.Response], *found: str) -> list[DoctorLine]:
+def probe_result(answering: Callable[[Form], httpx.Response], *found: str) -> list[DoctorLine]:
     """The result with these metrics of devices."""
     return probed(lambda form: names(*found) if "match[]" in form else answering(form))
 
 
 def test_missing_telemetry_is_named_metric_by_metric() -> None:
     of_nvidia = [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith("DCGM")]
-    lines = {line.check: line for line in told(complete, *of_nvidia[:-2])}
+    lines = {line.check: line for line in probe_result(complete, *of_nvidia[:-2])}
     line = lines["device telemetry of nvidia.com"]
     assert line.is_fine
     assert line.seen == "28 of 30 metrics; not there: " + ", ".join(of_nvidia[-2:])
     assert "device telemetry of amd.com" not in lines
-    idle = wrong(told(complete, "DCGM_FI_DEV_GPU_TEMP"))
+    idle = wrong(probe_result(complete, "DCGM_FI_DEV_GPU_TEMP"))
     assert "utilisation" in idle["device telemetry of nvidia.com"].remedy
 
 
 def test_a_vendor_whose_devices_have_no_telemetry_is_a_line() -> None:
     amd = with_labels("kube_node_status_capacity", resource="amd_com_gpu")
-    found = wrong(told(amd, UTIL))
+    found = wrong(probe_result(amd, UTIL))
     assert list(found) == ["device telemetry of amd.com"]
     assert found["device telemetry of amd.com"].seen == "0 of 10 metrics"
 
 
 def test_scraping_of_the_operators_namespace_is_checked_by_its_targets() -> None:
     watched = with_labels("up", namespace="nvidia-gpu-operator")
-    lines = {line.check: line for line in told(watched)}
+    lines = {line.check: line for line in probe_result(watched)}
     assert lines["GPU operator is scraped"].is_fine
     assert lines["GPU operator is scraped"].seen == "targets: 1 in nvidia-gpu-operator"
 

@@ -38,7 +38,7 @@ def ask(tmp_path: Path, stores: int, after: timedelta = timedelta(0), cluster: s
     )
 
 
-def told(attempt: Attempt) -> tuple[Outcome, str]:
+def outcome_of(attempt: Attempt) -> tuple[Outcome, str]:
     [hour] = attempt.hours
     return hour.outcome, hour.reason
 
@@ -48,39 +48,39 @@ GONE = (Outcome.DEGRADED, "a store is gone: 1 answer, 2 did at 2026-10-01T12:00:
 
 
 def test_fewer_stores_than_some_days_ago_degrade_the_hour(tmp_path: Path) -> None:
-    assert told(ask(tmp_path, 2)) == WHOLE
+    assert outcome_of(ask(tmp_path, 2)) == WHOLE
     fewer = ask(tmp_path, 1, HOUR)
-    assert told(fewer) == GONE
+    assert outcome_of(fewer) == GONE
     [entry] = hour_ledger([("c1", fewer.source, TEN)], [fewer])
     assert why_due(entry, FIRST_ASKED_AT + HOUR + timedelta(minutes=10)) is DueReason.NOT_OK
-    assert told(ask(tmp_path, 2, 2 * HOUR)) == WHOLE
+    assert outcome_of(ask(tmp_path, 2, 2 * HOUR)) == WHOLE
 
 
 def test_degraded_attempts_do_not_lower_the_expected_number_of_stores(tmp_path: Path) -> None:
     ask(tmp_path, 2)
     hours = int(STORES_REMEMBERED / HOUR)
-    found = [told(ask(tmp_path, 1, n * HOUR)) for n in (1, 2, hours - 1, hours)]
+    found = [outcome_of(ask(tmp_path, 1, n * HOUR)) for n in (1, 2, hours - 1, hours)]
     assert found == [GONE] * 4
 
 
 def test_a_permanently_removed_store_is_expected_for_three_days(tmp_path: Path) -> None:
     ask(tmp_path, 2)
     ask(tmp_path, 1, timedelta(days=2))
-    assert told(ask(tmp_path, 1, timedelta(days=3, seconds=1))) == WHOLE
+    assert outcome_of(ask(tmp_path, 1, timedelta(days=3, seconds=1))) == WHOLE
 
 
 def test_more_stores_than_before_are_ok(tmp_path: Path) -> None:
-    assert [told(ask(tmp_path, n, n * HOUR)) for n in (1, 2, 3)] == [WHOLE] * 3
+    assert [outcome_of(ask(tmp_path, n, n * HOUR)) for n in (1, 2, 3)] == [WHOLE] * 3
 
 
 def test_a_server_without_a_list_of_stores_is_not_compared(tmp_path: Path) -> None:
     """Such as a proxy in between, or a plain Prometheus."""
-    assert [told(ask(tmp_path, n, n * HOUR)) for n in (2, 0)] == [WHOLE] * 2
+    assert [outcome_of(ask(tmp_path, n, n * HOUR)) for n in (2, 0)] == [WHOLE] * 2
 
 
 def test_a_first_attempt_has_no_expected_stores(tmp_path: Path) -> None:
     ask(tmp_path, 2)
-    assert told(ask(tmp_path, 1, HOUR, cluster="elsewhere")) == WHOLE
+    assert outcome_of(ask(tmp_path, 1, HOUR, cluster="elsewhere")) == WHOLE
 
 
 OWN, OTHER, ALL = {"clusterID": "c1"}, {"clusterID": "c2"}, {"receive": "true"}

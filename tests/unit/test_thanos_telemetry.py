@@ -42,7 +42,7 @@ def series(labels: dict[str, str], *values: str, at: int = ELEVEN_SECONDS) -> Ra
     return RawSeries(metric=msgspec.Raw(encode(labels)), values=msgspec.Raw(encode(pairs)))
 
 
-def found(*answers: tuple[str, RawSeries]) -> list[tuple[int, float | None, float | None]]:
+def device_rows(*answers: tuple[str, RawSeries]) -> list[tuple[int, float | None, float | None]]:
     grouped = [FunctionResponse("util", function, [one]) for function, one in answers]
     rows = device_hours(grouped, ["replica"], WINDOW)
     return [(row.sample_count, row.average_value, row.maximum_value) for row in rows]
@@ -61,12 +61,12 @@ def test_a_value_evaluated_at_the_end_of_an_hour_is_of_that_hour() -> None:
 
 def test_three_functions_become_one_row() -> None:
     answers = ((AVG, series(GPU, "41.5")), (MAX, series(GPU, "97")), (COUNT, series(GPU, "118")))
-    assert found(*answers) == [(118, 41.5, 97.0)]
+    assert device_rows(*answers) == [(118, 41.5, 97.0)]
 
 
 def test_the_replica_with_most_samples_counts_and_the_maximum_is_of_all() -> None:
     left, right = GPU | {"replica": "0"}, GPU | {"replica": "1"}
-    assert found(
+    assert device_rows(
         (AVG, series(left, "10")),
         (AVG, series(right, "20")),
         (MAX, series(left, "99")),
@@ -102,7 +102,7 @@ def test_any_mixture_of_replicas_and_hours_is_merged_as_by_hand(
     said: Said = {}
     answers = []
     for function in (AVG, MAX, COUNT):
-        found = []
+        device_rows = []
         for card, replica in itertools.product("ab", "012"):
             start = chance.randrange(2)
             words = chance.choices(
@@ -115,9 +115,9 @@ def test_any_mixture_of_replicas_and_hours_is_merged_as_by_hand(
             for hour, word in enumerate(words, start):
                 said[card, replica, hour, function] = word
             labels = {"gpu": card, "replica": replica}
-            found.append(series(labels, *words, at=ELEVEN_SECONDS + 3600 * start))
-        chance.shuffle(found)
-        answers.append(FunctionResponse("util", function, found))
+            device_rows.append(series(labels, *words, at=ELEVEN_SECONDS + 3600 * start))
+        chance.shuffle(device_rows)
+        answers.append(FunctionResponse("util", function, device_rows))
     rows = device_hours(answers, ["replica"], WINDOW)
     known = {
         (row.series.labels["gpu"], row.hour_ms // HOUR_MS - ELEVEN_SECONDS // 3600 + 1): (
@@ -136,12 +136,12 @@ def test_any_mixture_of_replicas_and_hours_is_merged_as_by_hand(
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
 def test_a_value_that_is_no_number_is_missing_and_not_zero(value: str) -> None:
-    assert found((AVG, series(GPU, value)), (COUNT, series(GPU, "3"))) == [(3, None, None)]
+    assert device_rows((AVG, series(GPU, value)), (COUNT, series(GPU, "3"))) == [(3, None, None)]
 
 
 def test_a_value_with_an_invalid_text_is_refused() -> None:
     with pytest.raises(MalformedSeries):
-        found((AVG, series(GPU, "many")))
+        device_rows((AVG, series(GPU, "many")))
 
 
 def test_each_metric_of_a_union_has_its_name() -> None:

@@ -104,7 +104,7 @@ def telemetry(
     return attempt, sorted(rows, key=str)
 
 
-def asked_for(attempt: Attempt) -> set[str]:
+def queried_functions(attempt: Attempt) -> set[str]:
     return {a.ask.split(":")[0] for a in attempt.answers if a.ask.endswith("_over_time")}
 
 
@@ -112,7 +112,7 @@ def test_unions_single_queries_and_parts_give_the_same_rows(
     running: Running, tmp_path: Path
 ) -> None:
     attempt, rows = telemetry(running, tmp_path / "unions", ThanosClient)
-    assert asked_for(attempt) == {UNION}
+    assert queried_functions(attempt) == {UNION}
     of_cards = [
         entry.metric
         for entry in TELEMETRY_ENTRIES
@@ -128,7 +128,7 @@ def test_unions_single_queries_and_parts_give_the_same_rows(
         assert len({dict(row["labels"])["UUID"] for row in found}) == 4
     metrics = {*(entry.metric for entry in TELEMETRY_ENTRIES)}
     attempt, alone = telemetry(running, tmp_path / "alone", WithoutUnions)
-    assert asked_for(attempt) < metrics
+    assert queried_functions(attempt) < metrics
     attempt, in_pieces = telemetry(running, tmp_path / "pieces", Narrow)
     assert max(answer.byte_count for answer in attempt.answers) < NARROW_BYTES
     unions = [a for a in attempt.answers if a.ask.startswith(UNION)]
@@ -151,6 +151,6 @@ def test_one_refused_metric_does_not_disable_unions(running: Running, tmp_path: 
     _, rows = telemetry(running, tmp_path / "unions", ThanosClient)
     refused = len(FUNCTIONS) * HOURS  # each hour separately
     attempt, spared = telemetry(running, tmp_path / "spared", Sparing, failed_count=refused)
-    assert asked_for(attempt) == {UNION}
+    assert queried_functions(attempt) == {UNION}
     assert spared == [row for row in rows if row["metric"] != too_much]
     assert spared != rows

@@ -197,7 +197,7 @@ def test_a_switch_is_noted_outside_the_warehouse(
     require_intact(home, "2026-10", deep=True)
 
 
-def said_of(home: Home, closed: frozenset[str] = frozenset()) -> About:
+def description_of(home: Home, closed: frozenset[str] = frozenset()) -> About:
     about = read_about(home, closed, ABOUT.published_at, "0.1.0", "ab" * 32)
     assert about is not None
     return about
@@ -208,19 +208,19 @@ def test_data_is_complete_up_to_the_first_missing_hour(
 ) -> None:
     """Two hours were landed; the second one fails, and then a close counts it as accepted."""
     home, result = built
-    assert said_of(home).data_complete_to == START + timedelta(hours=2)
+    assert description_of(home).data_complete_to == START + timedelta(hours=2)
     with connected(home.warehouse_path) as connection:
         connection.execute(
             "update marts.fct_coverage set outcome = 'failed' "
             "where hour_started_at = $second and source = 'thanos'",
             {"second": START + timedelta(hours=1)},
         )
-    [period] = said_of(home).periods
+    [period] = description_of(home).periods
     assert period.data_complete_to == START + timedelta(hours=1)
     assert period.counted_until == START + timedelta(hours=2)
     assert (period.amounts, period.finding_count) == ("estimated", None)
     assert period.facts_sha256 == result.facts_sha256
-    [closed] = said_of(home, frozenset({"2026-10"})).periods
+    [closed] = description_of(home, frozenset({"2026-10"})).periods
     assert (closed.amounts, closed.data_complete_to) == ("final", START + timedelta(hours=2))
     with connected(home.warehouse_path) as connection:
         connection.execute("update marts.fct_coverage set outcome = 'ok'")
@@ -228,14 +228,14 @@ def test_data_is_complete_up_to_the_first_missing_hour(
 
 def test_another_price_is_another_version_of_the_rates(built: tuple[Home, BuildResult]) -> None:
     home, _ = built
-    before = said_of(home).rates_version
+    before = description_of(home).rates_version
     change = "update marts.dim_rates set rate_nanos_per_hour = rate_nanos_per_hour "
     with connected(home.warehouse_path) as connection:
         connection.execute(change + "+ 1")
-    assert said_of(home).rates_version != before
+    assert description_of(home).rates_version != before
     with connected(home.warehouse_path) as connection:
         connection.execute(change + "- 1")
-    assert said_of(home).rates_version == before
+    assert description_of(home).rates_version == before
 
 
 def test_a_home_without_facts_publishes_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 Put here: a table of every fault of the close and of the most serious ones before it, with the text
 that causes it in a test, and the tests that check the result.
 Not here: those tests, which are beside their subject; faults of the sources and the landing
-(`test_gravest_faults`).
+(`test_worst_faults`).
 
 The table fails if a number is missing, if it names a test that does not exist or does not run, or
 if none of a row's tests causes the fault.
@@ -20,7 +20,7 @@ import pytest
 
 from tests.properties import test_properties_close as months
 from tests.properties import test_properties_facts as facts
-from tests.scenarios.test_gravest_faults import Fault, switched_on
+from tests.scenarios.test_worst_faults import Fault, switched_on
 from tests.unit import test_billing_close as close
 from tests.unit import test_billing_corrections as corrections
 from tests.unit import test_billing_documents as documents

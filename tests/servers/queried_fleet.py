@@ -75,16 +75,16 @@ clusters:
 """
 
 
-def asked_fleet() -> Fleet:
+def queried_fleet() -> Fleet:
     """The fleet begins with its first hour; there are no samples before it."""
     fleet = build_fleet(read_scenario(TEXT, "asked.yaml", None))
     begun = [replace(each, created_at=fleet.started_at) for each in fleet.clusters]
     return replace(fleet, clusters=tuple(begun))
 
 
-def asked_series(clock: Clock | None = None) -> FleetSeries:
+def queried_series(clock: Clock | None = None) -> FleetSeries:
     """Its samples; all of them without a clock."""
-    fleet = asked_fleet()
+    fleet = queried_fleet()
     end = StoppedClock(datetime.fromtimestamp(fleet.ended_at, UTC))
     histories = {each.cluster_id: ObjectHistory(each) for each in fleet.clusters}
     return FleetSeries(fleet, histories, clock or end)
