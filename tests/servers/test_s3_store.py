@@ -20,8 +20,10 @@ from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.journal import JournalWriter, parse_lines, segments
 from ingestion.kubernetes.journal_lines import Line, line_of
 from ingestion.thanos.pull import pull_hours
+from orchestration.deployment_checks import storage_lines
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
 from tests.servers.s3 import Bucket, s3_server
+from warehouse.home import Home
 from warehouse.lease import LeaseHeld, LeaseLost, acquire, lease
 from warehouse.manifest import Attempt
 from warehouse.store import ObjectMissing, Store, StoreUnusable, open_store
@@ -335,3 +337,12 @@ def test_an_open_store_uses_keys_that_changed_in_their_file(
     assert store.create("manifests/1", b"first")
     assert not store.create("manifests/1", b"second")
     assert store.read("manifests/1") == b"first"
+
+
+def test_the_doctor_finds_that_the_bucket_refuses_a_second_create(url: str, tmp_path: Path) -> None:
+    config = f'[storage]\nlanding = "{url}/landing"\nrecord = "{url}/record"\n'
+    home = Home.create(tmp_path / "home", config)
+    for _ in range(2):  # the object of the first run is there in the second
+        found = {line.check: line.is_fine for line in storage_lines(home)}
+        assert found["landing refuses a second create"]
+        assert found["record refuses a second create"]
