@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from billing.sealing import Document
@@ -103,17 +104,20 @@ def node_hours(
 
 def sealed_runs(rows: Sequence[ReportedClusterHour] | Sequence[ReportedNodeHour]) -> list[Document]:
     """Rows with neighbouring equal hours joined: a quiet month is a few lines."""
+    if not rows:
+        return []
+    names = [name for name in rows[0].__dataclass_fields__ if name != "hour_started_at"]
+    values_of = attrgetter(*names)
     runs: list[Document] = []
-    ends: datetime | None = None
+    previous: tuple[Any, ...] = ()
     for row in rows:
-        entry = {name: getattr(row, name) for name in row.__dataclass_fields__}
-        hour = entry.pop("hour_started_at")
-        same = bool(runs) and hour == ends and _same(runs[-1], entry)
-        if same:
+        hour, values = row.hour_started_at, values_of(row)
+        if (hour, values) == previous:
             runs[-1]["hours"] += 1
         else:
+            entry = dict(zip(names, values, strict=True))
             runs.append({**entry, "first_hour": format_instant(hour), "hours": 1})
-        ends = hour + HOUR
+        previous = (hour + HOUR, values)
     return runs
 
 
@@ -142,10 +146,6 @@ def _measure(states: set[CoverageState]) -> str:
     if CoverageState.COMPLETE in states:
         return MEASURED
     return PARTLY if CoverageState.DEGRADED in states else UNMEASURED
-
-
-def _same(run: Document, entry: Mapping[str, Any]) -> bool:
-    return all(run[name] == value for name, value in entry.items())
 
 
 def _hours(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
