@@ -75,10 +75,6 @@ class Workload:
         return annotations_of(self.document)
 
     @property
-    def is_stopped_by_us(self) -> bool:
-        return STOPPED_AT in self.annotations
-
-    @property
     def changed_at(self) -> datetime:
         """The last change of the specification by another than the pruner, or the last restore."""
         meta = metadata_of(self.document)

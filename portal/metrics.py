@@ -1,7 +1,7 @@
 """`/metrics` for the provider's Prometheus, from the provider's snapshot.
 
 Put here: every metric, its labels and its value.
-Not here: rules and dashboards on them (`portal.alerting.rules`, `portal.dashboards`), or the
+Not here: rules and dashboards on them (`portal.alerting.rules`, `tests.dashboards`), or the
 process (`orchestration.cli.portal`).
 
 The label `tenant_namespace` becomes `namespace` in the recording rules: Prometheus replaces a

@@ -1,7 +1,7 @@
 """A picture of a dashboard, drawn from the results of its queries.
 
 Put here: panels as SVG: lines of a range of time, or numbers.
-Not here: the queries (`portal.dashboards`), or a server (`test_dashboards_show_data`).
+Not here: the queries (`tests.dashboards`), or a server (`test_dashboards_show_data`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
 
-from portal.dashboards import Dashboard, Panel
+from tests.dashboards import Dashboard, Panel
 
 COLOURS = ("#0066cc", "#3e8635", "#f0ab00", "#c9190b", "#6753ac", "#009596", "#8a8d90", "#b35c00")
 WIDTH, HEIGHT, MARGIN = 590, 230, 12

@@ -1,7 +1,7 @@
 """The files of deploy/alerts and deploy/dashboards that are generated from the code.
 
 Put here: their text. A test compares them; GPU_LEDGER_WRITE_GOLDEN=1 writes them again.
-Not here: rules (`portal.alerting.rules`) and dashboards (`portal.dashboards`).
+Not here: rules (`portal.alerting.rules`) and dashboards (`tests.dashboards`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from portal.alerting.rules import (
     inhibitions,
     recorded_groups,
 )
-from portal.dashboards import DASHBOARDS, Dashboard, grafana, openshift_console
 from portal.metrics import METRICS, PREFIX
+from tests.dashboards import DASHBOARDS, Dashboard, grafana, openshift_console
 
-DASHBOARDS_MADE = "# Made from portal/dashboards.py; tests/unit/test_deployed_files.py compares.\n"
+DASHBOARDS_MADE = "# Made from tests/dashboards.py; tests/unit/test_deployed_files.py compares.\n"
 MADE = "# Made from portal/alerting/rules.py; tests/unit/test_deployed_files.py compares.\n"
 
 

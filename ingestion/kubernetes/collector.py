@@ -241,7 +241,6 @@ class Collector:
                 self._not_served.add(resource)
         if resource in self._not_served:
             self.health.trouble.pop(resource, None)
-        self.health.not_served = frozenset(self._not_served)
 
     def _after(self, items: list[Item]) -> None:
         """Lists, closed hours and flushes that are due; then notify waiting threads."""

@@ -33,7 +33,6 @@ class Health:
     turned_at: datetime | None = None
     heard_at: dict[str, datetime] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
-    not_served: frozenset[str] = frozenset()
     lines_written: int = 0
     segments_written: int = 0
     lines_pending: int = 0

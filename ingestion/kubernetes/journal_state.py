@@ -81,7 +81,6 @@ class JournalState:
         self.last_at: datetime | None = None
         self._told_at: dict[tuple[str, bool], datetime] = {}  # by resource, and watch or list
         self.replayed_count = 0
-        self.unchanged_count = 0
         self.second_look: set[str] = set()  # resources to be listed once more, to be sure
         self.relist: dict[str, str] = {}  # resources whose watch has to begin again, and why
 
@@ -329,7 +328,6 @@ class JournalState:
         # A list writes unchanged objects, too: after a gap nothing else shows that an object still
         # existed, and its time would end where the gap began.
         if known is not None and known.digest == record.digest and via not in LISTED_VIA:
-            self.unchanged_count += 1
             return
         line = self._object_line(resource, via, at, projection, record.facts)
         lines.append(line | (alive_at(seen_at, at, record.facts) if resource == "pods" else {}))

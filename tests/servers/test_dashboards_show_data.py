@@ -20,9 +20,9 @@ from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.expositions import Expositions, make_metrics_app
 from orchestration.alert_ways import alert_lines
 from orchestration.open_home import OpenHome
-from portal.dashboards import DASHBOARDS
 from portal.metrics import LedgerCollector, registry_of
 from tests.dashboard_pictures import Line, legend_name, picture
+from tests.dashboards import DASHBOARDS
 from tests.portal_by_hand import NOW, RATE, marts_of, merged, write
 from tests.servers.process import free_port
 from tests.servers.prometheus import programs, prometheus

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from portal.alerting.rules import alert_groups, recorded_groups
-from portal.dashboards import DASHBOARDS, Dashboard
 from portal.metrics import METRICS, PREFIX
+from tests.dashboards import DASHBOARDS, Dashboard
 from tests.deployed_files import FILES
 
 ROOT = Path(__file__).parents[2]
