@@ -6,7 +6,7 @@ Not here: calls of the kubelet (`plugin`), or how busy a holder makes its device
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from fake_gpu.cluster.hardware import OfferedDevice
 from fake_gpu.cluster.kubelet_pb2 import ListPodResourcesResponse
 
 Document = dict[str, Any]
-IsOffered = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,20 @@ def test_a_refused_allocate_reaches_the_pod_and_takes_nothing(node: Node) -> Non
     assert set(node.admit("q", containers=[container("m", 4)])) == {"m"}
 
 
+def test_a_slow_allocate_is_waited_for(node: Node) -> None:
+    node.step(Failure("slow", seconds=0.5))
+    assert set(node.admit("p", containers=[container("m", 1)])) == {"m"}
+
+
+def test_a_removed_socket_is_found_by_a_restarted_kubelet(node: Node) -> None:
+    """A restarted manager counts no device until the socket is back."""
+    node.step(Failure("socket"))
+    node.manager.kill()
+    node.manager = DeviceManager(node.folder)
+    assert node.counted((0, 0), Failure("socket"))
+    wait_for(lambda: node.counted((4, 4)))
+
+
 def test_pods_keep_their_devices_over_a_restart_of_the_kubelet(node: Node) -> None:
     first = node.admit("p", containers=[container("m", 2)])["m"]["devices"][GPU]
     node.manager.kill()
