@@ -209,7 +209,10 @@ def _each_list(lists: Any) -> Iterator[Iterable[Event]]:
 def place_on_spark(session: SparkSession) -> None:
     """Build the model `int_slices_placed` on Spark, which distributes the node classes."""
     types = ", ".join(f"{name} {kind}" for name, kind in {KEY: "BIGINT", **LEVEL}.items())
-    groups = session.table(f"intermediate.{EVENTS}").groupBy(KEY, "mig_geometry")
+    # Packing takes long for few bytes, of which adaptive execution would make a single task.
+    tasks = session.sparkContext.defaultParallelism
+    events = session.table(f"intermediate.{EVENTS}").repartition(tasks, KEY)
+    groups = events.groupBy(KEY, "mig_geometry")
     groups.applyInArrow(place_node_class, types).write.saveAsTable(f"intermediate.{PLACED}")
 
 

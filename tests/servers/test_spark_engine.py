@@ -33,6 +33,7 @@ from tests.spark import require_spark
 from warehouse.build import build_period
 from warehouse.engine import SPARK, Engine, SparkNotUsable
 from warehouse.home import KEPT, Home
+from warehouse.placement import EVENTS, KEY, PLACED, place_on_spark
 
 pytestmark = pytest.mark.servers
 
@@ -113,6 +114,32 @@ def test_doctor_names_the_java_of_spark(homes: tuple[OpenHome, OpenHome]) -> Non
     [line] = engine_examined(homes[1])
     assert line["fine"], line
     assert "local[2]" in str(line["seen"])
+
+
+def test_the_placement_of_a_few_node_classes_uses_all_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_spark()
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession  # an extra
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.warehouse.dir", tmp_path.as_uri()).getOrCreate()
+    try:
+        session.sql("create schema intermediate")
+        session.sql(
+            f"create table intermediate.{EVENTS} using parquet as "
+            f"select id as {KEY}, 'a100-40gb' as mig_geometry, 10 + id as event_second, "
+            "'running_cards' as quantity, '' as mig_profile, 1L as replica_count, id as change "
+            "from range(1, 9)"
+        )
+        place_on_spark(session)
+        levels = session.table(f"intermediate.{PLACED}").where("started_second > 0").collect()
+    finally:
+        session.stop()
+    placed = sorted((row[KEY], row["started_second"], row["running_cards"]) for row in levels)
+    assert placed == [(number, 10 + number, number) for number in range(1, 9)]
+    assert len(list((tmp_path / "intermediate.db" / PLACED).glob("*.parquet"))) == 2
 
 
 def test_an_exchange_that_spark_cannot_read_is_named_and_emptied(
