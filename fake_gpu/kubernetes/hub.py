@@ -16,12 +16,12 @@ DELIVERY_SECONDS_LIMIT = 5.0
 
 
 class OpenWatch:
-    """One open watch: woken by `wake`, and done with the instant in `told_until`."""
+    """One open watch: woken by `wake`, and done with the instant in `sent_until`."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.wake = asyncio.Event()
-        self.told_until = 0
+        self.sent_until = 0
 
 
 class StepHub:
@@ -29,49 +29,49 @@ class StepHub:
 
     def __init__(self) -> None:
         self.closed = False
-        self._seats: set[OpenWatch] = set()
+        self._open_watches: set[OpenWatch] = set()
         self._told = threading.Condition()
 
     def take_seat(self) -> OpenWatch:
-        seat = OpenWatch()
+        open_watch = OpenWatch()
         with self._told:
-            self._seats.add(seat)
-        return seat
+            self._open_watches.add(open_watch)
+        return open_watch
 
     def close(self) -> None:
         """Every open watch ends, as when a real server is restarted; clients come again."""
         with self._told:
             self.closed = True
-            for seat in self._seats:
-                seat.loop.call_soon_threadsafe(seat.wake.set)
+            for open_watch in self._open_watches:
+                open_watch.loop.call_soon_threadsafe(open_watch.wake.set)
 
-    def leave(self, seat: OpenWatch) -> None:
+    def leave(self, open_watch: OpenWatch) -> None:
         with self._told:
-            self._seats.discard(seat)
+            self._open_watches.discard(open_watch)
             self._told.notify_all()
 
-    def told(self, seat: OpenWatch, until: int) -> None:
+    def mark_sent(self, open_watch: OpenWatch, until: int) -> None:
         """This watch has sent everything up to a second."""
         with self._told:
-            seat.told_until = until
+            open_watch.sent_until = until
             self._told.notify_all()
 
     @property
     def open_count(self) -> int:
         with self._told:
-            return len(self._seats)
+            return len(self._open_watches)
 
     def on_step(self, instant: datetime) -> None:
         """Wake all watches and return when each has sent its bookmark, or has gone."""
         second = int(instant.timestamp())
         deadline = time.monotonic() + DELIVERY_SECONDS_LIMIT
         with self._told:
-            seats = list(self._seats)
-            for seat in seats:
-                seat.loop.call_soon_threadsafe(seat.wake.set)
-            if any(seat.loop is _running_loop() for seat in seats):
+            open_watches = list(self._open_watches)
+            for open_watch in open_watches:
+                open_watch.loop.call_soon_threadsafe(open_watch.wake.set)
+            if any(open_watch.loop is _running_loop() for open_watch in open_watches):
                 return
-            while any(s.told_until < second for s in seats if s in self._seats):
+            while any(s.sent_until < second for s in open_watches if s in self._open_watches):
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._told.wait(left):
                     return

@@ -222,7 +222,7 @@ class _Telling:
 
 async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncIterator[bytes]:
     """The chunks of one watch: one JSON document a line."""
-    seat = hub.take_seat()
+    open_watch = hub.take_seat()
     telling = _Telling(view, wanted)
     try:
         for event in telling.beginning():
@@ -231,25 +231,25 @@ async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncI
             at = view.second()
             for event in telling.news(at, view.clock.mode == "driven"):
                 yield _line(event)
-            hub.told(seat, at)
+            hub.mark_sent(open_watch, at)
             if at >= wanted.until or hub.closed:
                 return
             # A step may have been seen before its wake-up came: events are not sent twice.
             while view.second() == at and not hub.closed:
-                await _next_step(view, seat)
+                await _next_step(view, open_watch)
     except _Ended as ended:
         if ended.last_words is not None:
             yield _line(ended.last_words)
     finally:
-        hub.leave(seat)
+        hub.leave(open_watch)
 
 
-async def _next_step(view: View, seat: OpenWatch) -> None:
+async def _next_step(view: View, open_watch: OpenWatch) -> None:
     if view.clock.mode == "running":
         await asyncio.sleep(_POLL_SECONDS)
         return
-    await seat.wake.wait()
-    seat.wake.clear()  # set again by a change of the clock or the end of the hub
+    await open_watch.wake.wait()
+    open_watch.wake.clear()  # set again by a change of the clock or the end of the hub
 
 
 def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> Told:

@@ -163,7 +163,7 @@ class Watching:
     """One watch in a thread, with its events line by line."""
 
     def __init__(self, url: str, params: dict[str, Any]) -> None:
-        self.events_at: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self._heard = threading.Condition()
         self.over = threading.Event()
         self._thread = threading.Thread(target=self._read, args=(url, params), daemon=True)
@@ -174,7 +174,7 @@ class Watching:
             with httpx.stream("GET", url, params={"watch": "1"} | params, timeout=60) as response:
                 for line in response.iter_lines():
                     with self._heard:
-                        self.events_at.append(json.loads(line))
+                        self.events.append(json.loads(line))
                         self._heard.notify_all()
         except httpx.HTTPError:
             pass
@@ -183,14 +183,14 @@ class Watching:
     def until(self, version: int) -> list[tuple[str, str]]:
         """Return and forget (type, name) of the events up to a bookmark of this version."""
         with self._heard:
-            assert self._heard.wait_for(lambda: self._marked(version), 10), self.events_at
-            events_at, self.events_at = self.events_at, []
-        return [(e["type"], e["object"]["metadata"].get("name", "")) for e in events_at]
+            assert self._heard.wait_for(lambda: self._marked(version), 10), self.events
+            events, self.events = self.events, []
+        return [(e["type"], e["object"]["metadata"].get("name", "")) for e in events]
 
     def _marked(self, version: int) -> bool:
         return any(
             e["type"] == "BOOKMARK" and int(e["object"]["metadata"]["resourceVersion"]) >= version
-            for e in self.events_at
+            for e in self.events
         )
 
 
@@ -236,31 +236,31 @@ def test_advance_returns_after_every_watch_was_sent() -> None:
         for _ in range(30):
             clock.advance(60)
         for watching in watches:
-            events_at = watching.until(api.view.version(MIDNIGHT + 1800))
-            assert events_at.count(("BOOKMARK", "")) == 30
+            events = watching.until(api.view.version(MIDNIGHT + 1800))
+            assert events.count(("BOOKMARK", "")) == 30
 
 
 def test_a_step_during_the_registration_of_a_watch_is_sent_once() -> None:
     with served(quiet_cluster(), 0) as (api, clock, url):
-        noted = api.hub.events_at
+        mark_sent = api.hub.mark_sent
         driving = threading.Thread(target=clock.advance, args=(60,))
 
-        def late_events(seat: OpenWatch, until: int) -> None:
+        def mark_sent_late(open_watch: OpenWatch, until: int) -> None:
             if until == MIDNIGHT:
                 driving.start()
                 deadline = time.monotonic() + 60
                 while clock.now_seconds() == MIDNIGHT:
                     assert time.monotonic() < deadline, "the clock stands still"
                     time.sleep(0.001)
-            noted(seat, until)
+            mark_sent(open_watch, until)
 
-        api.hub.events_at = late_events  # type: ignore[method-assign]
+        api.hub.mark_sent = mark_sent_late  # type: ignore[method-assign]
         watching = Watching(url + PODS, {"resourceVersion": api.view.version(MIDNIGHT)} | MARKED)
-        events_at = watching.until(api.view.version(MIDNIGHT + 60))
+        events = watching.until(api.view.version(MIDNIGHT + 60))
         driving.join()
         clock.advance(60)
-        events_at += watching.until(api.view.version(MIDNIGHT + 120))
-        assert events_at == [("BOOKMARK", "")] * 3
+        events += watching.until(api.view.version(MIDNIGHT + 120))
+        assert events == [("BOOKMARK", "")] * 3
 
 
 def test_a_streaming_list_ends_with_a_marked_bookmark() -> None:
@@ -270,14 +270,14 @@ def test_a_streaming_list_ends_with_a_marked_bookmark() -> None:
         watching = Watching(url + PODS, params | MARKED)
         with watching._heard:
             watching._heard.wait_for(lambda: watching._marked(version), 10)
-            events_at = list(watching.events_at)
-        assert [(e["type"], e["object"]["metadata"].get("name")) for e in events_at[:4]] == [
+            events = list(watching.events)
+        assert [(e["type"], e["object"]["metadata"].get("name")) for e in events[:4]] == [
             ("ADDED", "short"),
             ("ADDED", "train-5d9c-abcde"),
             ("ADDED", "waits"),
             ("BOOKMARK", None),
         ]
-        assert events_at[3]["object"]["metadata"]["annotations"] == {
+        assert events[3]["object"]["metadata"]["annotations"] == {
             "k8s.io/initial-events-end": "true"
         }
         bad = httpx.get(url + PODS, params={"watch": "1", "sendInitialEvents": "true"})
@@ -317,8 +317,8 @@ def test_a_selector_makes_entering_an_addition_and_leaving_a_deletion() -> None:
         watching = Watching(url + PODS, {"resourceVersion": version} | MARKED | selector)
         watching.until(version)
         clock.advance_to(epoch(MIDNIGHT + 1700))
-        events_at = watching.until(api.view.version(MIDNIGHT + 1700))
-        assert events_at == [("ADDED", "short"), ("DELETED", "short"), ("BOOKMARK", "")]
+        events = watching.until(api.view.version(MIDNIGHT + 1700))
+        assert events == [("ADDED", "short"), ("DELETED", "short"), ("BOOKMARK", "")]
 
 
 def test_bookmarks_are_sent_only_on_request() -> None:
@@ -330,7 +330,7 @@ def test_bookmarks_are_sent_only_on_request() -> None:
         clock.advance(60)
         clock.advance(60)
         assert watching.over.wait(60)
-        assert {e["type"] for e in watching.events_at} == {"ADDED", "MODIFIED"}
+        assert {e["type"] for e in watching.events} == {"ADDED", "MODIFIED"}
 
 
 # --- rights and discovery -------------------------------------------------------------------------
@@ -474,7 +474,7 @@ def test_the_official_client_reads_it() -> None:
             )
             authorization = kubernetes.client.AuthorizationV1Api(client)
             assert authorization.create_self_subject_access_review(review).status.allowed
-            events_at = []
+            events = []
             watch = kubernetes.watch.Watch()
             threading.Timer(0.3, lambda: clock.advance(700)).start()
             stream = watch.stream(
@@ -483,7 +483,7 @@ def test_the_official_client_reads_it() -> None:
                 timeout_seconds=600,
             )
             for event in stream:
-                events_at.append((event["type"], event["object"].metadata.name))
-                if len(events_at) == 2:
+                events.append((event["type"], event["object"].metadata.name))
+                if len(events) == 2:
                     watch.stop()
-            assert events_at == [("MODIFIED", "short"), ("DELETED", "short")]
+            assert events == [("MODIFIED", "short"), ("DELETED", "short")]
