@@ -428,7 +428,7 @@ class Consumption:
         return rows
 
     def workloads(self) -> list[WorkloadRow]:
-        """The dearest first."""
+        """The highest cost first."""
         about = ("workload_kind", "workload_name", "gpu_class", "mig_profile")
         found = read_usage(
             self.facts, self.period.interval, "workload,class,profile", tenant=self.tenant
@@ -456,7 +456,7 @@ class Consumption:
         return sorted(rows, key=lambda row: (-Decimal(row.cost or 0), row.workload_name))
 
     def pods(self, kind: str = "", name: str = "") -> list[PodRow]:
-        """The pods of one workload, or all; the dearest first."""
+        """The pods of one workload, or all; the highest cost first."""
         found = read_usage(self.facts, self.period.interval, "workload,pod", tenant=self.tenant)
         cents = rounded_costs(found)
         times = self._by(_POD_TIMES, ("pod_uid",))

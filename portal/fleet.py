@@ -541,7 +541,7 @@ def last_hour(facts: Facts, period: BillingPeriod) -> datetime:
 
 
 def tenants(facts: Facts, period: BillingPeriod) -> list[TenantRow]:
-    """Every tenant with use, the dearest first."""
+    """Every tenant with use, the highest cost first."""
     rows = []
     [state] = facts.rows(_CHECKED, {"p": period.name})
     for row in facts.rows(_TENANTS, {"period": period.name}):
@@ -662,7 +662,7 @@ def _cards(row: Row, terms: Sequence[str]) -> dict[str, str]:
 
 
 def idle_pods(facts: Facts, period: BillingPeriod) -> list[IdleRow]:
-    """The dearest first."""
+    """The highest cost first."""
     return [
         IdleRow(
             tenant=row["tenant"],

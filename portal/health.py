@@ -84,7 +84,7 @@ def credits_proposed(facts: Facts, period: BillingPeriod) -> list[ProposedCredit
 
 
 def workloads(facts: Facts, period: BillingPeriod) -> list[WorkloadHealthRow]:
-    """Those with the most hours with a problem first, then the dearest."""
+    """Those with the most hours with a problem first, then the highest cost."""
     rows = [
         WorkloadHealthRow(
             tenant=row["tenant"],

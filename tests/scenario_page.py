@@ -25,7 +25,7 @@ _HEAD = """\
 # The scenario file
 
 A scenario is one YAML file. This page is made from the code that reads it. Unknown keys are
-refused; everything that is wrong is told at once, with its line. `gpu-ledger fake check FILE` reads
+refused; the error lists all problems, with their lines. `gpu-ledger fake check FILE` reads
 a file and shows what comes of it; `gpu-ledger fake show NAME` prints one that works.
 
 - Times are written `2026-10-01T00:00:00Z`, or relative to the scenario's start: `+2h30m`.

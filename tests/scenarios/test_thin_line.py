@@ -761,7 +761,7 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     "used-without-allocation": [],
     "device-anomalies": [],
     # Six of 744 hours: in the month, 124 times as much.
-    "dearest-workloads": [
+    "most-expensive-workloads": [
         ("vision", "Deployment", "serve", 1, 21600, "10.8", "1.8", "1339.2", "USD"),
         ("vision", "Job", "train", 1, 13160, "6.58", "0", "815.92", "USD"),
         ("speech", "StatefulSet", "notebook", 1, 13530, "3.3825", "0", "419.43", "USD"),
@@ -1012,7 +1012,7 @@ MONTH = ("--period", "2026-10")
         ("inventory", ()),
         ("quota", ()),
         ("quota", MONTH),
-        ("query", ("dearest-workloads",)),
+        ("query", ("most-expensive-workloads",)),
         ("publish", ()),
         ("explain", ("INV-000001", "--line", "1")),
         ("compare", ("2026-10",)),

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import pytest
 
+from billing.rendering.quantities import hours_text
 from domain.errors import InvalidValue
 from domain.money import (
     LARGEST_NANOS,
@@ -283,3 +284,9 @@ def test_yen_are_rounded_to_whole_yen() -> None:
     invoice = round_lines_to_minor_units(lines, "JPY")
     assert invoice.total_nanos == parse_nanos("21")
     assert invoice.lines == {"a": parse_nanos("11"), "b": parse_nanos("10")}
+
+
+def test_a_rounded_amount_of_zero_has_no_sign() -> None:
+    assert format_estimate(-1, EUR) == "0.00 EUR"
+    assert hours_text(-1) == "0.00"
+    assert (format_nanos(-1), format_nanos(0)) == ("-0.000000001", "0")  # exact amounts keep it
