@@ -63,6 +63,12 @@ def dcgm(before: str, since: str, factor: str = "1", *, pods: bool = True) -> st
     return f"({new}) or on {device} ({scaled})"
 
 
+def amd(name: str, own: str, factor: str = "1") -> str:
+    """A metric of pods from AMD's exporter, else from the exporter of this project."""
+    scaled = f"({of_pods(own)}) * {factor}" if factor != "1" else f"({of_pods(own)})"
+    return f"({of_pods(name)}) or on (namespace, pod) ({scaled})"
+
+
 def _mean_by_pod(metric: str) -> str:
     return f"avg by (namespace, pod, GPU_I_PROFILE) ({metric})"
 
@@ -207,12 +213,18 @@ GPU_BY_POD = Dashboard(
         Panel(
             "AMD: engine active",
             "percent",
-            {"{{namespace}}/{{pod}}": f"avg by (namespace, pod) ({of_pods('gpu_gfx_activity')})"},
+            {
+                "{{namespace}}/{{pod}}": "avg by (namespace, pod) "
+                f"({amd('gpu_gfx_activity', 'amd_gpu_utilization_percent')})"
+            },
         ),
         Panel(
             "AMD: memory used",
             "decmbytes",
-            {"{{namespace}}/{{pod}}": f"sum by (namespace, pod) ({of_pods('gpu_used_vram')})"},
+            {
+                "{{namespace}}/{{pod}}": "sum by (namespace, pod) "
+                f"({amd('gpu_used_vram', 'amd_gpu_memory_used_bytes', '9.5367431640625e-07')})"
+            },
         ),
     ),
     {"namespace": "label_values(kube_pod_container_resource_requests, namespace)"},
@@ -259,9 +271,18 @@ GPU_STATUS = Dashboard(
             },
         ),
         Panel(
-            "AMD: temperature", "celsius", {"{{hostname}} {{gpu_id}}": "gpu_junction_temperature"}
+            "AMD: temperature",
+            "celsius",
+            {
+                "{{hostname}}{{node}} {{gpu_id}}{{gpu}}": "gpu_junction_temperature "
+                'or amd_gpu_temperature_celsius{sensor="junction"}'
+            },
         ),
-        Panel("AMD: power", "watt", {"{{hostname}} {{gpu_id}}": "gpu_package_power"}),
+        Panel(
+            "AMD: power",
+            "watt",
+            {"{{hostname}}{{node}} {{gpu_id}}{{gpu}}": "gpu_package_power or amd_gpu_power_watts"},
+        ),
     ),
 )
 QUOTA = Dashboard(

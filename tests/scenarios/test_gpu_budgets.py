@@ -140,6 +140,10 @@ SUBJECTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "label": lambda row: row["workload_name"] == "train",
     "month": lambda row: True,
 }
+FORECASTS = """
+    select workload_kind, workload_name, cost_nanos, forecast_nanos, counted_until
+    from fct_forecasts where tenant = 'vision' and subject in ('tenant', 'workload')
+"""
 AMOUNTS = {"team": 500, "same": 100, "chat": 600, "label": 300.5, "month": 1000}
 
 
@@ -159,6 +163,16 @@ def test_each_step_is_reached_when_the_truth_reaches_it(home: Home, fleet: Fleet
             assert at == when(costs, nanos, fleet.started_at), (name, kind, step)
             reached.add((kind.value, at is not None))
     assert len(reached) == 4, "steps of both kinds, reached and not reached"
+    with open_facts(home) as facts:
+        rows = facts.rows(FORECASTS, {})
+    forecasts = {(row["workload_kind"], row["workload_name"]): row for row in rows}
+    compared = [one for one in found.values() if not any(one.budget.label)]
+    assert len(compared) == 4
+    for state in compared:  # the page of a tenant shows the forecast of the mart
+        row = forecasts[state.budget.workload]
+        assert state.costs.forecast_nanos() == int(row["forecast_nanos"])
+        assert state.costs.cost_nanos == int(row["cost_nanos"])
+        assert state.costs.counted_until == row["counted_until"]
 
 
 def test_differences_between_clusters_are_findings_and_the_hubs_budget_counts(

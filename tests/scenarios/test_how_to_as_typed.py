@@ -125,6 +125,13 @@ def test_the_portal_gets_its_review_clusters() -> None:
     assert CLUSTER_ID in parse_settings(settings).review_clusters
 
 
+def test_the_settings_of_alerts_are_valid() -> None:
+    [settings] = of("how-to/alert-the-provider.md", "toml")
+    alerts = parse_settings(settings).alerts
+    assert alerts.send
+    assert alerts.alertmanagers[0].endswith(".svc:9095")
+
+
 READ_ONLY = {
     "how-to/add-a-product-or-a-query.md",
     "how-to/alert-the-provider.md",

@@ -7,6 +7,8 @@ policy (`test_idle_pruner`), or a collector that watches (`test_collector_follow
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -124,6 +126,19 @@ def test_a_real_server_takes_the_routes_of_a_tenant(plane: ControlPlane) -> None
     file = DEPLOY / "budgets" / "alertmanager-config.yaml"
     options = ("--server-side", "--dry-run=server", "--validate=strict", "--namespace=strict")
     kubectl(plane, "apply", *options, "-f", str(file))
+
+
+def test_the_patch_of_the_guide_removes_only_the_alerts(tmp_path: Path) -> None:
+    """On a site where gpu-ledger sends them itself."""
+    page = (ROOT / "docs" / "how-to" / "alert-the-provider.md").read_text(encoding="utf-8")
+    [patches] = re.findall(r"```yaml\n(patches:.*?)```", page, re.DOTALL)
+    overlay = os.path.relpath(DEPLOY / "overlays" / "openshift", tmp_path)
+    own = {"resources": [overlay], **yaml.safe_load(patches)}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(own))
+    left = {(d["kind"], d["metadata"]["name"]) for d in rendered(str(tmp_path))}
+    every = {(d["kind"], d["metadata"]["name"]) for d in rendered("overlays/openshift")}
+    assert every - left == {("PrometheusRule", "gpu-ledger")}
+    assert ("PrometheusRule", "gpu-ledger-recorded") in left
 
 
 def test_only_prometheus_reaches_the_metrics_of_the_portal() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,12 +23,14 @@ from orchestration.cli import doctor
 from orchestration.cli.main import cli
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
 from portal.alerting.rules import provider_alerts
+from portal.tokens import FILE
 from tests.alert_scenarios import BUDGET, OCTOBER
 from tests.fake_alertmanager import FakeAlertmanager
 from tests.json_output import differences
-from tests.portal_by_hand import NOW, marts_of, merged, write
+from tests.portal_by_hand import NOW, OTHER, OWN, about, marts_of, merged, portal_of, write
 from warehouse.home import Home
 from warehouse.reports.budgets import BudgetState
+from warehouse.snapshots import write_snapshots
 
 SENDING = '[alerts]\nsend = true\nalertmanagers = ["http://127.0.0.1:9093"]\n'
 
@@ -135,6 +139,44 @@ def test_reached_steps_are_posted_once_and_shown_as_delivered(
     told = {f"{dict(one)['budget']} {dict(one)['step']}" for one in webhook.steps}
     assert told == {"month 50", "Job/train-a 100", "team=t-b 50"}
     assert steps(home)["month actual 50"] == "delivered 03:00"
+
+
+def test_command_portal_and_api_show_the_same_state_of_each_step(
+    home: Home, peer: FakeAlertmanager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a post, and when the steps that were reached are delivered."""
+
+    def shown() -> list[tuple[object, ...]]:
+        columns = ("budget", "kind", "step_pct", "state", "reached_at", "delivered_at")
+        told = json.loads(run(home, "budgets", "--json"))["steps"]
+        command = [tuple(one[name] for name in columns) for one in told]
+        found = alerting.all_budget_steps(OpenHome.at(home.path))
+        write_snapshots(home, [about()], [], [], found, [])
+        portal = portal_of(home, tmp / FILE, (OWN, OTHER))
+        rows = portal.get(f"/api/v1/tenants/{OWN}/budgets").json()["rows"]
+        api = [tuple(one[name] for name in columns) for one in rows]
+        assert sorted(api, key=str) == sorted(command, key=str)
+        page = html.unescape(portal.get(f"/tenants/{OWN}").text)
+        for _, kind, step, state, reached_at, delivered_at in command:
+            label = re.escape(f"{kind} {step} %")
+            times = [str(at)[11:16] for at in (reached_at, delivered_at) if at]
+            text = ".*".join([label, *(times or [str(state)])])
+            assert re.search(rf"<li>[^\n]*?{text}[^\n]*?</li>", page), text
+        return command
+
+    tmp = home.path.parent / "tokens"
+    tmp.mkdir()
+    assert {one[3] for one in shown()} == {"not reached", "reached"}
+    monkeypatch.setattr("orchestration.cli.alerts.snapshot", lambda _: None)
+    run(home, "alerts", "send")
+    later = NOW + timedelta(minutes=10)
+    peer.advance(later)
+    monkeypatch.setenv(CLOCK_VARIABLE, format_instant(later))
+    run(home, "alerts", "send")
+    assert {(one[3], one[5]) for one in shown()} == {
+        ("not reached", None),
+        ("delivered", format_instant(later)),
+    }
 
 
 def test_missing_data_raises_an_alert_and_resolves_none(
