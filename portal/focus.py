@@ -44,12 +44,13 @@ def issued_rows(body: bytes) -> list[msgspec.Struct]:
 def estimated_rows(month: Consumption) -> list[msgspec.Struct]:
     """One row per cluster, day, workload, class and shape. No invoice has them yet."""
     found = usage(month.facts, month.period.interval, GROUPING, tenant=month.tenant)
+    ids = _cluster_ids(month)
     return [
         FocusRow(
             **{
                 **dict.fromkeys(COST_AND_USAGE, ""),
                 **_shared(month),
-                **_use(month, dict(row.about)),
+                **_use(month, dict(row.about), ids),
                 "BilledCost": format_nanos(billed),
                 "ConsumedQuantity": pricing_quantity(row.device_seconds, "1"),
                 "EffectiveCost": format_nanos(row.cost_nanos),
@@ -89,21 +90,31 @@ def _shared(month: Consumption) -> dict[str, str]:
     }
 
 
-def _use(month: Consumption, about: dict[str, Any]) -> dict[str, str]:
+def _cluster_ids(month: Consumption) -> dict[str, str]:
+    """The ID of each cluster by its name, as in issued files; without names that several have."""
+    found = month.facts.rows(
+        "select cluster_name, min(cluster_id) as cluster_id from dim_clusters "
+        "group by cluster_name having count(distinct cluster_id) = 1"
+    )
+    return {row["cluster_name"]: row["cluster_id"] for row in found}
+
+
+def _use(month: Consumption, about: dict[str, Any], ids: dict[str, str]) -> dict[str, str]:
     """The workload of a row, its day as far as it was counted, class and shape."""
     day: datetime = parse_instant(f"{about['usage_day']}T00:00:00Z")
     ended_at = min(day + timedelta(days=1), month.about.counted_until)
     cluster, kind, name = (
         str(about[key]) for key in ("cluster_name", "workload_kind", "workload_name")
     )
-    account = f"{cluster}/{month.tenant}"
+    cluster_id = ids.get(cluster, cluster)
+    account = f"{cluster_id}/{month.tenant}"
     sku = f"{about['gpu_class']}/{about['mig_profile']}"
     shape = "full GPU" if about["mig_profile"] == "whole" else about["mig_profile"]
     return {
         "ChargeDescription": f"{about['gpu_class']}, {shape}",
         "ChargePeriodStart": format_instant(day),
         "ChargePeriodEnd": format_instant(ended_at),
-        "RegionId": cluster,
+        "RegionId": cluster_id,
         "RegionName": cluster,
         "ResourceId": f"{account}/{kind}/{name}" if name else "",
         "ResourceName": name,
@@ -112,7 +123,7 @@ def _use(month: Consumption, about: dict[str, Any]) -> dict[str, str]:
         "SkuMeter": "Time in which a device was held by a running pod",
         "SkuPriceDetails": "{}",
         "SubAccountId": account,
-        "SubAccountName": account,
+        "SubAccountName": f"{cluster}/{month.tenant}",
     }
 
 

@@ -445,6 +445,18 @@ def test_csv_and_json_have_the_same_rows(portal: Portal) -> None:
         )
 
 
+def test_estimates_in_focus_name_the_resources_as_issued_files_do(portal: Portal) -> None:
+    """Two pods of one card for three hours at 2 USD each: a row of 3 hours and 6 USD for each."""
+    rows = portal.get(f"/api/v1/tenants/{OWN}/focus").json()["rows"]
+    names = ("RegionId", "RegionName", "SubAccountId", "SubAccountName", "ResourceId", "BilledCost")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("c1", "east", f"c1/{OWN}", f"east/{OWN}", f"c1/{OWN}/Job/train-{pod}", "6") for pod in "ab"
+    ]
+    assert {(row["ConsumedQuantity"], row["InvoiceId"], row["ListUnitPrice"]) for row in rows} == {
+        ("3", "", "")
+    }
+
+
 PAGES_WITH_TABLES = {
     f"/tenants/{OWN}": OWN,
     f"/tenants/{OWN}/workload?kind=Job&name=train-a": OWN,
