@@ -77,19 +77,24 @@ def connect(
     outside_sql: bool = False,
     wait_seconds: float = LOCK_WAIT_SECONDS,
     memory_limit: str = MEMORY_LIMIT,
+    spill_folder: Path | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Open a database file (or `:memory:`), waiting for its lock.
+
+    Intermediate results that exceed the memory limit are written beside the file, or into
+    `spill_folder`.
 
     `outside_sql` is for connections that run SQL of a user: they can neither read nor write files
     of this machine, and cannot change that setting.
     """
 
+    config = _settings(memory_limit)
+    if spill_folder is not None:
+        config["temp_directory"] = str(spill_folder)
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            connection = duckdb.connect(
-                str(path), read_only=read_only, config=_settings(memory_limit)
-            )
+            connection = duckdb.connect(str(path), read_only=read_only, config=config)
             break
         except duckdb.IOException as cause:
             if "lock" not in str(cause):

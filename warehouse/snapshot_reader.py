@@ -6,7 +6,10 @@ Not here: the content of a snapshot (`warehouse.snapshots`), or access to it (`p
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -97,6 +100,9 @@ class Snapshots:
 
     def __init__(self, folder: Path, statement_seconds: float = STATEMENT_SECONDS) -> None:
         self.folder = folder
+        # The folder of snapshots may be read-only, and only this account reads rows of tenants.
+        self._spill_folder = Path(tempfile.mkdtemp(prefix="gpu-ledger-"))
+        weakref.finalize(self, shutil.rmtree, self._spill_folder, ignore_errors=True)
         self._statement_seconds = statement_seconds
         self._opened: OrderedDict[str, _Opened] = OrderedDict()
         self._lock = threading.Lock()
@@ -154,7 +160,13 @@ class Snapshots:
     def _open(self, path: Path) -> _Opened:
         if not path.is_file():
             raise SnapshotMissing(path, "the index names this file, and it is not there")
-        connection = connect(path, read_only=True, outside_sql=True, memory_limit=MEMORY_LIMIT)
+        connection = connect(
+            path,
+            read_only=True,
+            outside_sql=True,
+            memory_limit=MEMORY_LIMIT,
+            spill_folder=self._spill_folder / path.stem,
+        )
         rows: list[Any] = connection.execute(
             "select billing_period from periods order by billing_period"
         ).fetchall()

@@ -6,6 +6,7 @@ Not here: pages and the API that read them (`test_portal_pages`).
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -215,6 +216,20 @@ def test_a_request_reads_in_utc_within_limits(tmp_path: Path) -> None:
             "select current_setting('TimeZone') as zone, current_setting('memory_limit') as memory"
         )
     assert row == {"zone": "UTC", "memory": "244.1 MiB"}
+
+
+def test_intermediate_results_are_not_written_beside_snapshots(tmp_path: Path) -> None:
+    """The folder of snapshots may be read-only, and /tmp may have other users."""
+    home, _ = snapshots_of(tmp_path, TWO)
+    reader = Snapshots(home.snapshots)
+    with reader.opened("vision") as facts:
+        [row] = facts.rows("select current_setting('temp_directory') as folder")
+    folder = Path(row["folder"])
+    assert not folder.is_relative_to(home.path)
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
+    del reader, facts
+    gc.collect()
+    assert not folder.parent.exists()
 
 
 def test_a_slow_statement_is_interrupted(tmp_path: Path) -> None:
