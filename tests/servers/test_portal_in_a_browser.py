@@ -35,7 +35,11 @@ PAGES = {
     "returned": ("provider", "/provider/returned", "Stopped workloads"),
     "programme": ("programme", "/programme?hour=2026-10-01T02", "gpu-1"),
     "front": ("provider", "/", OWN),
+    "login": ("provider", "/login", "Your provider gives you the token"),
+    "error": (OWN, "/tenants/no-such-tenant", "There is no such page"),
+    "stopped": (OWN, f"/tenants/{OWN}/returned", "Stopped workloads"),
 }
+CONTROLS = "a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']"
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +134,43 @@ def test_pages_are_complete_accessible_and_use_no_other_host(
                 )
                 assert broken == []
                 context.close()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=("wide", "narrow"))
+def test_every_control_is_reached_and_works_by_keyboard(
+    portal: Portal, url: str, size: dict[str, int]
+) -> None:
+    with chromium() as browser:
+        for name in ("tenant", "provider", "map", "health", "programme"):
+            caller, path, _ = PAGES[name]
+            page = browser.new_context(viewport=size).new_page()  # type: ignore[arg-type]
+            log_in_by_keyboard(page, url, portal.tokens[caller])
+            page.goto(url + path)
+            page.keyboard.press("Tab")
+            page.keyboard.press("Enter")  # the link that skips the header
+            assert page.evaluate("document.activeElement.id") == "main"
+            page.goto(url + path)
+            count = page.evaluate(
+                """wanted => [...document.querySelectorAll(wanted)]
+                    .filter(one => one.checkVisibility())
+                    .map((one, number) => one.setAttribute("data-control", number)).length""",
+                CONTROLS,
+            )
+            reached: list[str] = []
+            for _ in range(count + 20):  # a field for a time has several stops
+                page.keyboard.press("Tab")
+                reached.append(page.evaluate("document.activeElement.dataset.control ?? ''"))
+            found = list(dict.fromkeys(one for one in reached if one))
+            assert found == [str(number) for number in range(count)], name
+            if page.locator("summary").count():
+                page.locator("summary").first.focus()
+                page.keyboard.press("Enter")
+                assert page.evaluate("document.querySelector('details').open")
+            page.locator("main form button").first.focus()
+            with page.expect_navigation():
+                page.keyboard.press("Enter")
+            assert "?" in page.url
+            page.context.close()
 
 
 def test_pages_work_without_scripts(portal: Portal, url: str) -> None:
