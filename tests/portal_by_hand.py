@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from portal.access import Hosts
 from portal.callers import Authority
 from portal.site import make_site
 from portal.tokens import FILE, TokenFile, create_token
-from portal.visits import PortalSettings
+from portal.visits import PortalSettings, RequestLimits
 from tests.asgi import Client
 from tests.marts_in_memory import START, fill
 from warehouse.about import AboutPeriod
@@ -423,6 +424,7 @@ def portal_of(
     }
     settings = PortalSettings(
         snapshots=Snapshots(home.snapshots),
+        limits=RequestLimits(count().__next__),  # tests send many requests in a second
         documents=home.documents,
         authority=authority or TokenFile(path),
         clock=StoppedClock(NOW),

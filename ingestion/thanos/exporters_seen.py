@@ -159,7 +159,13 @@ def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> DoctorLine:
 
 def _known(prefix: str) -> list[str]:
     """The metrics of one exporter that the catalogue has, each field once."""
-    return [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith(prefix) and not e.replaces]
+    listed = [e.metric for e in TELEMETRY_ENTRIES if not e.replaces]
+    # Metrics of NVIDIA's operator begin like those of AMD's exporter, and are about nodes.
+    return [
+        metric
+        for metric in listed
+        if metric.startswith(prefix) and not metric.startswith("gpu_operator_")
+    ]
 
 
 def _present(prefix: str, names: Collection[str]) -> list[str]:

@@ -238,6 +238,9 @@ def test_missing_telemetry_is_named_metric_by_metric() -> None:
     assert line.is_fine
     assert line.seen == "28 of 30 metrics; not there: " + ", ".join(of_nvidia[-2:])
     assert "device telemetry of amd.com" not in lines
+    of_operator = [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith("gpu_operator_")]
+    lines = {line.check: line for line in probe_result(complete, *of_nvidia, *of_operator)}
+    assert "device telemetry of amd.com" not in lines
     idle = wrong(probe_result(complete, "DCGM_FI_DEV_GPU_TEMP"))
     assert "utilisation" in idle["device telemetry of nvidia.com"].remedy
 
@@ -246,7 +249,7 @@ def test_a_vendor_whose_devices_have_no_telemetry_is_a_line() -> None:
     amd = with_labels("kube_node_status_capacity", resource="amd_com_gpu")
     found = wrong(probe_result(amd, UTIL))
     assert list(found) == ["device telemetry of amd.com"]
-    assert found["device telemetry of amd.com"].seen == "0 of 10 metrics"
+    assert found["device telemetry of amd.com"].seen == "0 of 5 metrics"
 
 
 def test_scraping_of_the_operators_namespace_is_checked_by_its_targets() -> None:
