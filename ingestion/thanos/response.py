@@ -113,7 +113,9 @@ def read_matrix_body(body: bytes) -> Matrix:
     except msgspec.ValidationError as cause:
         return _not_a_matrix(body, str(cause))
     except NOT_JSON as cause:
-        outcome = Outcome.TRUNCATED if "truncated" in str(cause) else Outcome.FAILED
+        # A number that ends with its sign or its point is invalid at the last byte.
+        is_cut = "truncated" in str(cause) or str(cause).endswith(f"(byte {len(body)})")
+        outcome = Outcome.TRUNCATED if is_cut else Outcome.FAILED
         return Matrix(outcome, _sentence(f"incomplete JSON: {cause}"))
     if envelope.status != "success":
         return Matrix(Outcome.FAILED, _sentence(f"status {envelope.status!r} with data"))
