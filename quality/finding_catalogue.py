@@ -406,8 +406,8 @@ _KINDS = (
         "check_not_executed",
         blocks=True,
         remedy=Remedy.CORRECT,
-        means="A required check did not run, or evaluated no row. A check without rows would pass "
-        "with any fault.",
+        means="A required check did not run, or evaluated no row. A check that evaluates no row "
+        "passes whatever the facts are.",
         bill="Other faults may not have been found.",
         to_do="Run `gpu-ledger refresh --period P` and `gpu-ledger check P` again.",
     ),

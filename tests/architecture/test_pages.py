@@ -29,7 +29,7 @@ def errors_page() -> str:
             "# Errors\n",
             "Each error has a code and a page with its meaning, its effect on bills and its"
             " remedy.\n`gpu-ledger --json-errors` prints code, place and remedy for a"
-            f" machine. Exit\ncodes: {exits}. This list is made from the code.\n",
+            f" machine. Exit\ncodes: {exits}. This list is generated from the code.\n",
             "| code | name | exit | what it means |",
             "|---|---|---|---|",
             *rows,
