@@ -1,6 +1,6 @@
-"""Billed use as values: charges, and their pods and workload-days.
+"""The billed usage of a period: charges, and the pods and workload-days of each charge.
 
-Put here: the rows of the facts that billing uses.
+Put here: classes for the rows of facts that billing uses.
 Not here: reading them (`billed_facts`), or the lines of an invoice (`lines`, `invoice`).
 """
 
@@ -19,7 +19,7 @@ from domain.tenant import BelongsTo
 
 @dataclass(frozen=True, slots=True, order=True)
 class ChargeKey:
-    """The key of a charge; corrections find their line by it."""
+    """The key of a charge, by which a correction finds the line that it corrects."""
 
     tenant: str
     belongs_to: BelongsTo
@@ -28,19 +28,19 @@ class ChargeKey:
     cluster_id: str
     weight: Fraction
     weight_policy: str
-    started_at: datetime  # of the rate's interval: one rate may hold, pause and hold again
+    started_at: datetime  # of one interval of the rate, which may have several
     rate_id: str
     credited: bool = False  # a credit for an outage, for the charge of the same key
 
     @property
     def charge(self) -> ChargeKey:
-        """The charge itself, of a credit as well."""
+        """The same key; for a credit, the key of the charge that it reduces."""
         return replace(self, credited=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Charge:
-    """One row of fct_charges, the only table that prices and rounds; or a credit of it.
+    """One row of fct_charges, or a credit for one.
 
     A credit has negative seconds and a negative cost.
     """
@@ -67,7 +67,7 @@ class WorkloadDay:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodUse:
-    """The part of a charge that one pod used, with one method."""
+    """The part of a charge that one pod used and one method of reconciliation measured."""
 
     key: ChargeKey
     pod_uid: str
@@ -101,7 +101,7 @@ Row = TypeVar("Row", Charge, WorkloadDay, PodUse)
 
 @dataclass(frozen=True, slots=True)
 class DocumentUsage:
-    """All use of a period's documents."""
+    """The usage that all documents of a period bill."""
 
     charges: tuple[Charge, ...]
     workload_days: tuple[WorkloadDay, ...]
@@ -109,7 +109,7 @@ class DocumentUsage:
     labels: tuple[WorkloadLabels, ...] = ()
 
     def by_tenant(self) -> dict[str, DocumentUsage]:
-        """The use of each tenant, in order, without that of the provider."""
+        """The usage of each tenant, sorted by name, without the provider's own usage."""
         charges = _by_tenant(self.charges)
         days = _by_tenant(self.workload_days)
         pods = _by_tenant(self.pods)
@@ -128,7 +128,7 @@ NO_USAGE = DocumentUsage((), (), ())
 
 
 def only_currency(charges: Iterable[Charge]) -> str:
-    """The currency of all charges; empty when nothing is priced."""
+    """The one currency of all charges; empty if no charge has a price."""
     currencies = sorted({charge.currency for charge in charges if charge.key.rate_id})
     for other in currencies[1:]:
         raise CurrenciesDiffer(currencies[0], other, "the charges of a period")
@@ -136,8 +136,8 @@ def only_currency(charges: Iterable[Charge]) -> str:
 
 
 def _by_tenant(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: defaultdict[str, list[Row]] = defaultdict(list)
+    tenant_rows: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.key.belongs_to is BelongsTo.TENANT:
-            found[row.key.tenant].append(row)
-    return dict(found)
+            tenant_rows[row.key.tenant].append(row)
+    return dict(tenant_rows)

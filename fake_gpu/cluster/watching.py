@@ -1,7 +1,7 @@
-"""A copy of the objects of one list of the API server, kept up to date by a watch.
+"""A copy of one list of objects of the API server, kept up to date by a watch.
 
-Put here: listing, watching, and beginning again after an error.
-Not here: what is done about changes (`agent`).
+Put here: listing the objects, watching them, and listing them again after an error.
+Not here: the reaction to a change (`agent`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 
 class WatchedObjects(threading.Thread):
-    """The objects of a path; `changed` is set after every change."""
+    """The objects of one API path; each change sets the event `changed`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class WatchedObjects(threading.Thread):
         self.is_complete = threading.Event()
 
     def objects(self) -> list[Document]:
-        """The objects by namespace and name."""
+        """The objects, sorted by namespace and name."""
         with self._lock:
             return [self._objects[key] for key in sorted(self._objects)]
 
@@ -58,7 +58,7 @@ class WatchedObjects(threading.Thread):
                 for event in self._client.watch(self._path, version, self._parameters):
                     if self._halt.is_set():
                         return
-                    self._take(event)
+                    self._apply(event)
             except LedgerError as error:
                 log.warning("%s; listing again", error.seen)
                 self._halt.wait(RETRY_SECONDS)
@@ -66,12 +66,12 @@ class WatchedObjects(threading.Thread):
     def _list(self) -> int:
         page = self._client.get(self._path, self._parameters)
         with self._lock:
-            self._objects = {_key(found): found for found in page["items"]}
+            self._objects = {_key(document): document for document in page["items"]}
         self.is_complete.set()
         self._changed.set()
         return version_of(page["metadata"])
 
-    def _take(self, event: WatchEvent) -> None:
+    def _apply(self, event: WatchEvent) -> None:
         if event.kind == "BOOKMARK":
             return
         with self._lock:
@@ -82,6 +82,6 @@ class WatchedObjects(threading.Thread):
         self._changed.set()
 
 
-def _key(found: Document) -> tuple[str, str]:
-    metadata = found["metadata"]
+def _key(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
     return str(metadata.get("namespace", "")), str(metadata["name"])

@@ -1,6 +1,6 @@
-"""How durations, instants, spans, shares and distributions are written in a scenario.
+"""The notations of durations, instants, spans, shares and requests in a scenario.
 
-Put here: notations of single values.
+Put here: the notations of single values, and their parsers.
 Not here: the keys that use them (`spec`).
 """
 
@@ -29,7 +29,7 @@ SPAN_NOTATION = "write 40m, 10m..2h (evenly), ~1h (exponential), or 30m~1.2 (log
 
 
 def parse_duration(text: str) -> int:
-    """`2h30m` in seconds; a bare number is seconds."""
+    """The seconds of a duration such as `2h30m`; a number without a unit is in seconds."""
     cleaned = text.strip()
     if cleaned.isascii() and cleaned.isdigit():
         return int(cleaned)
@@ -44,7 +44,7 @@ def parse_time(text: str, start: int | None) -> int:
     if cleaned.startswith("+"):
         if start is None:
             raise InvalidScenarioValue(
-                f"{text!r} is relative, and nothing has started", INSTANT_NOTATION
+                f"{text!r} is relative to a start that is not known", INSTANT_NOTATION
             )
         return start + parse_duration(cleaned[1:])
     try:
@@ -54,7 +54,7 @@ def parse_time(text: str, start: int | None) -> int:
 
 
 def parse_share(text: str) -> Fraction:
-    """`0.2`, `20%` or `1/5`, exactly; in [0, 1]."""
+    """The exact fraction of `0.2`, `20%` or `1/5`; from 0 to 1."""
     cleaned = text.strip()
     try:
         share = Fraction(cleaned[:-1]) / 100 if cleaned.endswith("%") else Fraction(cleaned)
@@ -67,7 +67,7 @@ def parse_share(text: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A duration that is drawn: fixed, even between two, exponential, or log-normal."""
+    """A random duration: fixed, uniform between two bounds, exponential, or log-normal."""
 
     form: Literal["fixed", "even", "exponential", "lognormal"]
     low: int
@@ -76,7 +76,7 @@ class Span:
 
     @property
     def middle(self) -> int:
-        """About random values."""
+        """A typical value: the fixed value, the mean, or the median of the log-normal form."""
         return (self.low + self.high) // 2 if self.form == "even" else self.low
 
     def draw(self, stream: RandomStream, at_least: int = 0) -> int:
@@ -122,7 +122,7 @@ def _instant(text: str, reader: Reader) -> int:
 
 
 def _requests(node: yaml.Node, path: str, reader: Reader) -> Mapping[str, int]:
-    """`2` means two of nvidia.com/gpu; else resource names with counts."""
+    """`2` means two of nvidia.com/gpu; other resources are a mapping of names to counts."""
     if isinstance(node, yaml.ScalarNode):
         count = reader.read(node, int, path)
         return {} if count is None else _counts({"nvidia.com/gpu": count})
@@ -133,7 +133,7 @@ def _requests(node: yaml.Node, path: str, reader: Reader) -> Mapping[str, int]:
 def _counts(requests: Mapping[str, int]) -> Mapping[str, int]:
     for name, count in requests.items():
         if count < 0:
-            raise InvalidScenarioValue(f"{count} of {name}", "ask for none or more")
+            raise InvalidScenarioValue(f"{count} of {name}", "write 0 or more")
         if "/" not in name:
             raise InvalidScenarioValue(
                 f"{name!r} is no extended resource", "write it as nvidia.com/gpu"

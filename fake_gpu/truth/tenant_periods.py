@@ -1,6 +1,6 @@
-"""One row per calendar month, namespace, product and profile: seconds and weighted seconds.
+"""One row per month, namespace, cluster, product and profile: seconds and weighted seconds.
 
-Put here: the ledger of tenants.
+Put here: the part of the truth ledger that sums usage by tenant and month.
 Not here: prices; the truth ledger has no money.
 """
 
@@ -17,7 +17,7 @@ Key = tuple[str, str, str, str, str]
 
 
 def tenant_periods(history: History) -> list[dict[str, Any]]:
-    """Pods that share one claim hold a k-th of it each, at every second anew."""
+    """The rows, sorted by key. While k pods share a claim, each of them holds 1/k of its device."""
     sums: dict[Key, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     sharers: dict[str, list[TrueHold]] = defaultdict(list)
     for hold in history.holds:
@@ -31,9 +31,9 @@ def tenant_periods(history: History) -> list[dict[str, Any]]:
 
 
 def _intervals(history: History, hold: TrueHold) -> list[tuple[str, int, int]]:
-    """Held, then running, each clipped to the window and cut at months."""
+    """The held and the running time of a hold, clipped to the window and split at month ends."""
     runs = min(hold.running_from, hold.until_at)
-    found = []
+    intervals = []
     for state, from_at, until_at in (
         ("held", hold.from_at, runs),
         ("running", runs, hold.until_at),
@@ -41,15 +41,15 @@ def _intervals(history: History, hold: TrueHold) -> list[tuple[str, int, int]]:
         begin, end = history.clip(from_at, until_at)
         while begin < end:
             month_end = _next_month(begin)
-            found.append((state, begin, min(end, month_end)))
+            intervals.append((state, begin, min(end, month_end)))
             begin = month_end
-    return found
+    return intervals
 
 
 def _shared(
     hold: TrueHold, sharers: list[TrueHold], at: int, until: int
 ) -> list[tuple[int, int, int]]:
-    """(from, until, how many pods hold the claim's device) over an interval."""
+    """Consecutive (from, until, number of pods that hold the claim's device) in an interval."""
     if not hold.claim_uid:
         return [(at, until, 1)]
     same = [other for other in sharers if other.device is hold.device]

@@ -1,7 +1,7 @@
 """`gpu-ledger mig`: which layouts a card can have, and whether a mig-parted file fits its cards.
 
-Put here: the two commands and their rows.
-Not here: the proofs (`domain.mig`).
+Put here: the commands `layouts` and `check`, and their rows.
+Not here: the calculation of layouts (`domain.mig`), or the command `plan` (`mig_plan`).
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ Examples:
 @click.option(
     "--profiles",
     metavar="A,B",
-    help="Profiles of the layouts (1g is the narrow one; default: all profiles of the card).",
+    help="Profiles of the layouts (1g: the 1g profile with the least memory; default: all).",
 )
 @products_option
 @output_option
 def layouts(product: str, profiles: str | None, products_path: Path | None, output: str) -> None:
     """Count and list the layouts of PRODUCT, a product, a GPU class or a geometry.
 
-    positioned: every non-empty set of instances at their slots. maximal: those to which no instance
-    can be added. placeable: the distinct sets of instances, regardless of slots. The table lists
-    the maximal layouts, JSON and CSV list all.
+    The counts are those of positioned layouts (each a set of instances at their slots), of maximal
+    layouts (to which no instance can be added), and of placeable sets (distinct sets of instances,
+    regardless of their slots). The table lists the maximal layouts; JSON and CSV list all layouts.
     """
 
     catalogue = read_catalogue(products_path)
@@ -99,11 +99,11 @@ def layouts(product: str, profiles: str | None, products_path: Path | None, outp
     else:
         shown = [{"instances": _instances_text(row)} for row in rows if row["maximal"]]
         title = ", ".join(f"{count} {name}" for name, count in counts.items())
-        emit(shown, output, title=f"{chosen_product.product}: {title}; the maximal ones")
+        emit(shown, output, title=f"{chosen_product.product}: {title}; listed: maximal layouts")
 
 
 def _profiles(geometry: Geometry, text: str | None) -> list[MigProfile]:
-    """The profiles that a person names, exactly or as `1g`; all of the card without a choice."""
+    """The profiles that the option names, in full or as `1g`; without it, all of the card."""
 
     known = [profile.profile for profile in geometry.profiles]
     if text is None:
@@ -156,15 +156,16 @@ def check(
 ) -> None:
     """Check a mig-parted FILE, bare or in ConfigMaps (- reads standard input).
 
-    Prints for each entry the result of mig-parted's own check, the sum of slices, the slots at
-    which the instances fit or the reason why they do not, the shares sold, and the remainder.
-    Without --product the cards are those of the entry's filter, or all cards with its profiles; an
-    entry then fits if it fits one of them. The exit code is 1 if an entry does not fit.
+    Prints the result of mig-parted's own check of the file, and for each entry: whether the slices
+    add up, the slots at which the instances fit or the reason why they do not, and the shares of
+    the card that are sold and unsold. Without --product, an entry is checked on the cards of its
+    filter, or on all cards with its profiles, and fits if it fits one of them. The exit code is 1
+    if an entry does not fit.
     """
 
     catalogue = read_catalogue(products_path)
     parsed = parse_parted_file(file.read(LARGEST_FILE_BYTES + 1), file.name)
-    verdict = ACCEPTED if parsed.is_accepted else REFUSED
+    parted_result = ACCEPTED if parsed.is_accepted else REFUSED
     rows: list[Row] = []
     failed = total = 0
     for name, entries in parsed.chosen(file.name, config_name).items():
@@ -176,7 +177,7 @@ def check(
             total += 1
             failed += all(row["fits"] is False for row in found)
     if output == "json":
-        about = {"file": file.name, "valid": parsed.is_accepted, "mig_parted": verdict}
+        about = {"file": file.name, "valid": parsed.is_accepted, "mig_parted": parted_result}
         emit_document({**about, "warnings": list(parsed.warnings), "entries": rows})
     else:
         columns = TABLE_COLUMNS if output == "table" else None
@@ -185,7 +186,7 @@ def check(
             shown if columns else rows,
             output,
             columns,
-            title=f"{file.name}: mig-parted says: {verdict}",
+            title=f"{file.name}: result of mig-parted: {parted_result}",
         )
         for warning in parsed.warnings:
             click.echo(f"warning: {warning}", err=True)
@@ -213,7 +214,7 @@ def _entry_rows(entry: PartedEntry, product: str | None, catalogue: Catalogue) -
 def _geometries(
     entry: PartedEntry, product: str | None, catalogue: Catalogue
 ) -> Iterable[Geometry]:
-    """The geometries that an entry is meant for, each once."""
+    """The distinct geometries of the cards to which an entry applies."""
     if product is not None:
         return [catalogue.geometry_of(catalogue.choose(product))]
     if entry.device_filter:

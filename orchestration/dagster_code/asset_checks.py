@@ -31,7 +31,7 @@ HOURS_COMPLETE = "hours_are_complete"
 HOURS_FRESH = "hours_are_fresh"
 
 HOURS_BEHIND_LIMIT = 1
-"""One live hour may fail and be queried again; a second one means that queries have stopped."""
+"""One live hour may fail and be queried again; two in a row mean that queries have stopped."""
 
 FINDINGS_SHOWN = 50
 SOURCE_OF = {"samples_missing": Source.THANOS, "journal_missing": Source.KUBERNETES}
@@ -53,7 +53,7 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
             kind.name,
             asset=asset,
             blocking=kind.blocks,
-            description=f"Passes without a finding {kind.code}: {kind.means}",
+            description=f"Passes if there is no finding {kind.code}: {kind.means}",
         )
         for kind in CATALOGUE.values()
     ]
@@ -62,7 +62,7 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
             name,
             asset=asset,
             blocking=True,
-            description="Required: it must evaluate at least one row.",
+            description="A required check: it must run and evaluate at least one row.",
         )
         for name in own_checks()
     ]
@@ -70,7 +70,7 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
 
 
 def own_checks() -> list[str]:
-    """The required checks that are not dbt tests, Great Expectations suites among them."""
+    """The required checks that are not dbt tests; they include the Great Expectations suites."""
     return [name for name in ALWAYS if not name.startswith(DBT)]
 
 
@@ -154,7 +154,7 @@ def evidence_check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
         dg.AssetCheckSpec(
             HOURS_FRESH,
             asset=key,
-            description=f"At most {HOURS_BEHIND_LIMIT} hour after the newest complete is missing.",
+            description=f"At most {HOURS_BEHIND_LIMIT} due hour follows the newest complete hour.",
         ),
     ]
 

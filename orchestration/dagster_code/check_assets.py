@@ -37,7 +37,7 @@ CHECKED_FACTS = ("fct_charges", "fct_coverage", "fct_pod_hours")
 def check_assets(
     graph: ModelGraph, evidence: EvidenceKeys, partitions: dg.PartitionsDefinition[str]
 ) -> dg.AssetsDefinition:
-    # One step: between two steps, a finding that blocks a close would block the copy as well.
+    # One step for both assets: a finding that blocks a close would block a second step, the copy.
     @dg.multi_asset(
         name="check_and_publish",
         specs=list(_specs(graph, partitions)),
@@ -98,7 +98,7 @@ def _specs(graph: ModelGraph, partitions: dg.PartitionsDefinition[str]) -> Itera
             *(model_key(model.name) for model in graph.models if model.layer == "marts"),
         ],
         description="The copy of all marts for readers, made after each check of a period. Its "
-        "table `about` says how far it is complete.",
+        "table `about` states how complete it is.",
         partitions_def=partitions,
         group_name=GROUP,
         owners=OWNERS,
@@ -108,12 +108,12 @@ def _specs(graph: ModelGraph, partitions: dg.PartitionsDefinition[str]) -> Itera
 
 
 def _published(opened: OpenHome) -> dg.MaterializeResult[None]:
-    made = publishing.publish(opened)
+    copy = publishing.publish(opened)
     return dg.MaterializeResult(
         asset_key=PUBLISHED,
         metadata={
-            "file": dg.MetadataValue.path(str(made.latest_path)),
-            "parquet": dg.MetadataValue.path(str(made.parquet_folder)),
-            "tables": made.table_count,
+            "file": dg.MetadataValue.path(str(copy.latest_path)),
+            "parquet": dg.MetadataValue.path(str(copy.parquet_folder)),
+            "tables": copy.table_count,
         },
     )

@@ -120,8 +120,10 @@ def _next_command(opened: OpenHome, period: BillingPeriod, result: CloseResult) 
     if result.closed:
         return f"None: {period} is closed."
     if result.refused_by or result.missing_checks:
-        helps = next_commands(period, result.refused_by, result.missing_checks)
-        return "\n\n".join(f"This {effect}:\n{command_cell(opened, cmd)}" for cmd, effect in helps)
+        commands = next_commands(period, result.refused_by, result.missing_checks)
+        return "\n\n".join(
+            f"This {effect}:\n{command_cell(opened, cmd)}" for cmd, effect in commands
+        )
     return (
         f"From {format_instant(result.closes_from)} on, launch "
         f"[close_period with `issue: true`]({close_link(period, result.facts_sha256)}), or:\n"

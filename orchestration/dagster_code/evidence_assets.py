@@ -1,7 +1,7 @@
 """The raw assets: for each cluster the hours of its samples and of its journal.
 
 Put here: pulling inside a Dagster run, and the events of each hour.
-Not here: pulling itself (`orchestration.steps`), or the content of an event (`hour_events`).
+Not here: the queries (`orchestration.steps`), or the content of an event (`hour_events`).
 
 Each hour of a run has an event of its own: a materialization after a complete response, else an
 observation with the reason. Then the run fails, so that exactly the incomplete hours are red. A run

@@ -3,13 +3,13 @@
 Put here: one event for one hour of one source, and comparing events with the landed hours.
 Not here: queries (`evidence_assets`), or which hours are due (`orchestration.open_hours`).
 
-Partitions follow the landed hours, also those that the command line pulled, or that Dagster forgot
-when its database was restored: a landed hour becomes green, an incomplete one has an observation
-with the reason. The page of a partition lists only the events of runs, so observations are written
-by runs.
+A partition shows the state of its landed hour, even if the command line pulled the hour, or if the
+database of Dagster was restored and does not have it: a complete hour is green, an incomplete one
+has an observation with the reason. The page of a partition lists only the events of runs, so
+observations are written by runs.
 """
 
-# No `from __future__ import annotations` here: beside assets, types are read by Dagster.
+# No `from __future__ import annotations` here: Dagster reads the types of parameters.
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from itertools import islice
@@ -33,30 +33,30 @@ EvidenceKeys = Mapping[tuple[str, Source], dg.AssetKey]
 
 ASSET_OF_SOURCE = {Source.THANOS: "thanos_hours", Source.KUBERNETES: "kubernetes_hours"}
 LINKS_SHOWN = 100
-"""Links in one table; the page of partitions shows every hour."""
+"""Most links in one table; the page of partitions shows every hour."""
 
 ATTEMPT = "attempt"
-"""The metadata with the attempt that an event describes."""
+"""The name of the metadata entry with the attempt that an event describes."""
 
 COVERAGE_STATUS = "coverage status"
-"""The metadata with the coverage status that the last check gave an hour."""
+"""The name of the metadata entry with the coverage status of the hour in the last check."""
 
 CELL_LIMIT = 240
-"""Characters of one cell of a table: a reason can be as long as a server's error page."""
+"""Most characters in a table cell: a reason can be as long as a server's error page."""
 
 HOURS_AT_ONCE = 200
-"""Hours in one request to Dagster, and hours for which one run writes events."""
+"""Most hours in one request to Dagster, and most hours for which one run writes events."""
 
 EVENTS_PER_HOUR = 5
-"""Observations of one hour that are read back; with more of them, one is written again."""
+"""Most observations of one hour that are read; an older one may therefore be written again."""
 
 NEW_STATUSES_LIMIT = 200
-"""Observations that one check adds to one source, 18 ms each on PostgreSQL; the next check
-continues."""
+"""Most observations that one check adds to one source, 18 ms each on PostgreSQL; the next check
+adds the others."""
 
 
 def evidence_keys(clusters: Sequence[Cluster]) -> dict[tuple[str, Source], dg.AssetKey]:
-    """The raw asset of every source, by its cluster's latest name, and its ID where two agree."""
+    """The key of each raw asset: its cluster's latest name, plus its ID if two names are equal."""
     latest = {row.cluster_id: row for row in sorted(clusters, key=lambda row: row.valid_from)}
     names = {cluster_id: _key_part(row.cluster_name) for cluster_id, row in latest.items()}
     shared = {name for name in names.values() if list(names.values()).count(name) > 1}
@@ -94,7 +94,7 @@ def attempt_events(
 
 
 def _entries_of(opened: OpenHome, attempt: Attempt) -> dict[datetime, HourEntry]:
-    """The hours of an attempt with all their attempts; not read after a success."""
+    """The hours of an attempt, each with all its attempts; empty if the attempt succeeded."""
     if attempt.outcome is Outcome.OK:
         return {}
     entries = open_hours.hour_entries(opened, attempt.window)
@@ -173,7 +173,7 @@ def unreported_incomplete_hours(
 def coverage_observations(
     instance: dg.DagsterInstance, opened: OpenHome, evidence: EvidenceKeys, result: CheckResult
 ) -> Iterator[dg.AssetObservation]:
-    """The coverage status of each hour that is not complete, where it is not observed yet."""
+    """The coverage status of each hour that is not complete, unless an observation has it."""
     incomplete: dict[dg.AssetKey, list[CoverageStatus]] = {}
     keys = {(cluster_id, source.value): key for (cluster_id, source), key in evidence.items()}
     for status in result.coverage_statuses:
@@ -213,7 +213,7 @@ def _coverage_observation(
             "missing": status.expected_count - status.seen_count,
             "first missing": _instant_or_reason(status.first_missing_at),
             **(_remedy(opened, key, entry) if entry else {}),
-            # Then no second observation is written for the same response.
+            # With its attempt, no second observation is written for the same response.
             **({ATTEMPT: last_response(entry).attempt_id} if entry and entry.responses else {}),
         },
     )
@@ -325,7 +325,7 @@ def _first_missing(entry: HourEntry, hour: Hour) -> str:
 
 
 def _instant_or_reason(first_missing_at: datetime | None) -> str:
-    """The start of the gap; for some hours only the reason is known."""
+    """The start of the gap, or `unknown`: for some hours only the reason is known."""
     return format_instant(first_missing_at) if first_missing_at else "unknown"
 
 

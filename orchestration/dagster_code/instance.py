@@ -28,13 +28,13 @@ from warehouse.store import write_whole
 POSTGRES_VARIABLE = "GPU_LEDGER_POSTGRES_URL"
 
 RUN_SECONDS_LIMIT = 4 * 3600
-"""Longer than any run: a run whose machine went down would otherwise keep its slot for ever."""
+"""Longer than any run; without it, a run whose machine stopped would keep its slot for ever."""
 
 CONNECT_SECONDS = 10
 """A server that accepts no connection within this time is unreachable."""
 
 SEEN_LIMIT = 300
-"""Characters of a driver's error message."""
+"""Most characters of a driver's error message."""
 
 LOCATION_RETRY_SECONDS = 60
 """Dagster reloads a broken code location once a minute; more frequent retries are useless."""
@@ -163,7 +163,7 @@ def postgres_url(opened: OpenHome) -> str:
 
 
 def require_database(url: str) -> None:
-    """Connect to Dagster's PostgreSQL once; the error has no secret of the URL."""
+    """Connect to Dagster's PostgreSQL once; the error does not contain its password."""
 
     try:
         parsed = sqlalchemy.make_url(url)

@@ -142,7 +142,7 @@ def _report(
     attempts: Sequence[Attempt],
     errors: Sequence[LedgerError],
 ) -> None:
-    """Report the responses of every cluster, also if one of them failed."""
+    """Report the responses of every cluster, even if one of them failed."""
     keys = evidence_keys(opened.decisions.clusters)
     context.log.info(f"{len(attempts)} attempts")
     incomplete = report(context, opened, keys, attempts)
@@ -173,7 +173,7 @@ class ClosePeriod(dg.Config):
 @dg.op(
     pool=POOL,
     description="Check a period again and close it; a dry run unless `issue` is set. Before "
-    "issuing, sample counts are compared with the stores, for samples that arrived late.",
+    "issuing, sample counts are compared with the stores, to find samples that arrived late.",
 )
 def close_one_period(
     context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: GivenHome
@@ -209,7 +209,7 @@ def close_one_period(
 
 
 def _recheck(context: dg.OpExecutionContext, opened: OpenHome, period: BillingPeriod) -> None:
-    """As `gpu-ledger close` does: a store that does not respond does not stop a close."""
+    """Compare sample counts with the stores. A store that does not respond stops no close."""
     found = steps.recheck_before_close(opened, period)
     for name, why in sorted(found.unanswered.items()):
         context.log.warning(f"Not compared: {name}: {why}")

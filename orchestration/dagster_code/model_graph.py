@@ -91,7 +91,7 @@ def prepared_graph(home: Home) -> ModelGraph:
 
 def parse_graph(folder: Path, database: Path) -> ModelGraph:
     """Parse the project."""
-    # Imports dbt: 2 s, which most processes of Dagster save.
+    # This imports dbt, which takes 2 s; most processes of Dagster read the kept file instead.
 
     nodes: Mapping[str, Any] = parse_project(folder, database).nodes
     kinds = ("model", "seed")
@@ -104,7 +104,7 @@ def parse_graph(folder: Path, database: Path) -> ModelGraph:
 
 
 def _parents_first(models: Iterable[Model]) -> tuple[Model, ...]:
-    """In the order in which they can be built; by name where any order would do."""
+    """The models in the order of a build; by name where the order is free."""
     left = {model.name: model for model in models}
     order: list[Model] = []
     while left:

@@ -1,7 +1,7 @@
 """The resource of all assets: the home, opened again by every run.
 
 Put here: resources, their configuration, and how an error of ours fails a run.
-Not here: work.
+Not here: the steps of a run (`orchestration.steps`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOME_VARIABLE = "GPU_LEDGER_HOME"
 class LedgerHome:
     """The home of the ledger, and its clock.
 
-    A plain value: the launchpad of a configurable resource would ask for another home.
+    Not a configurable resource: in the launchpad, a user could choose another home.
     """
 
     path: str
@@ -59,7 +59,7 @@ def started_at(opened: OpenHome) -> datetime:
 
 WAREHOUSE_TRIES = 5
 WAREHOUSE_WAIT_SECONDS = 60.0
-"""A command on the command line holds the warehouse for minutes at most."""
+"""A run waits this often and this long: a command uses the warehouse for minutes at most."""
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from domain.billing_period import BillingPeriod
 PERIOD = "period"
 REQUESTED_BY = "requested_by"
 STARTED_IN = "started_in"
-"""The mark of the home's `dagster/` folder from which the run was launched. Its process ends with
-the `gpu-ledger up` of that folder."""
+"""The mark of the home's `dagster/` folder from which the run was launched. The process of
+the run ends when the `gpu-ledger up` of that folder ends."""
 
 PRIORITY = "dagster/priority"
 RANGE_START = "dagster/asset_partition_range_start"
@@ -31,7 +31,7 @@ class HomeTaggingLauncher(dg.DefaultRunLauncher):
     """The launcher that `dagster.yaml` names: it adds the mark of a home to each run.
 
     Several homes may share one database. The mark is added before the run starts, so that a run
-    which dies at once has it too.
+    that fails at once has it too.
     """
 
     def __init__(self, mark: str, inst_data: Any = None) -> None:

@@ -1,6 +1,6 @@
-"""Schedules: the hour that is over, late data, the nightly check, and the end of the period.
+"""Schedules: the newest hour, late data, the nightly check, and the end of the period.
 
-Put here: when each job runs, and the reason when it does not.
+Put here: the times at which each job runs, and the reason for a skipped run.
 Not here: hours that a schedule missed (`sensors` pulls all due hours).
 """
 
@@ -31,7 +31,7 @@ RUNNING = dg.DefaultScheduleStatus.RUNNING
 def hour_schedules() -> list[dg.ScheduleDefinition]:
     return [
         _pull_schedule(
-            "hourly_pull", HOURLY, DueHours.LIVE, LIVE_PRIORITY, "Pulls the last complete hour."
+            "hourly_pull", HOURLY, DueHours.LIVE, LIVE_PRIORITY, "Pulls the newest ended hour."
         ),
         _pull_schedule(
             "late_data_pull",
@@ -59,7 +59,7 @@ def _pull_schedule(
 
 
 def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
-    """The nightly check, and after the end of a period drafts and, if it is set, the close."""
+    """The schedules of the nightly check, the drafts, the close and the alerts."""
 
     @dg.schedule(
         name="nightly_check",
@@ -89,7 +89,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=jobs["draft_period"],
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="After the grace time, checks the period daily and drafts its invoices.",
+        description="Checks each open period daily after its grace time, and drafts its invoices.",
     )
     def period_drafts(
         context: dg.ScheduleEvaluationContext, ledger_home: GivenHome

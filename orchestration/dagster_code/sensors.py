@@ -4,8 +4,9 @@ Put here: conditions, and run requests to Dagster.
 Not here: which hours are due (`orchestration.open_hours`), which facts are outdated
 (`orchestration.period_state`).
 
-Every sensor reads the home, not its own history: no result depends on a cursor or a run key. So a
-lost Dagster database loses no hour, and an hour is not requested twice while a run is in progress.
+Every sensor reads the home, not its own history: no result depends on a cursor or a run key. If
+the Dagster database is lost, no hour is lost; while a run is in progress, its hours are not
+requested again.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
@@ -61,7 +62,7 @@ EVENTS_LIMIT = 200
 """Most events of one evaluation: 18 ms each on PostgreSQL, and it may take a minute."""
 
 WAIT_FOR_HOURS = timedelta(hours=1)
-"""Facts wait for hours in progress, but no longer than this."""
+"""The longest time for which pulls in progress delay a rebuild of facts."""
 
 LIVE_PRIORITY, OLD_PRIORITY = "10", "1"
 
@@ -77,8 +78,8 @@ UNFINISHED = [
 RUNS_LIMIT = 5000
 
 SILENCE_LIMIT = timedelta(seconds=RUN_SECONDS_LIMIT)
-"""A started run without an update counts as running for this long: then Dagster ends it. A queued
-run always counts."""
+"""A started run without an update counts as in progress for this long; after it Dagster ends the
+run. A queued run always counts."""
 
 
 def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys) -> Any:
@@ -200,7 +201,7 @@ def hours_in_progress(
 
 
 def due_in_progress(instance: dg.DagsterInstance) -> Callable[[DueWindow], bool]:
-    """Whether a running job pulls a due window; the run of a job has no hours in its tags."""
+    """A predicate of due windows: a job in progress pulls it. Such a run has no tags with hours."""
     kinds: set[DueHours] = set()
     spans: list[PullHours] = []
     for run in runs_in_progress(instance):

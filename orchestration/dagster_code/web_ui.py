@@ -48,7 +48,7 @@ load_from:
 """
 
 START_SECONDS = 300.0
-"""On an idle machine it takes twelve seconds."""
+"""Limit for the start, which takes twelve seconds on an idle machine."""
 
 STOP_SECONDS = 30.0
 LINKS_LIMIT = 24
@@ -183,13 +183,13 @@ def new_session(url: str, folder: Path) -> str:
 
 
 def require_startable(dagster: Path, host: str, port: int) -> None:
-    """Refuse a home that is up, or a port that is in use, before any file is written."""
+    """Refuse a home whose web UI runs, or a port that is in use, before any file is written."""
     require_down(dagster)
     require_free(host, port)
 
 
 def require_free(host: str, port: int) -> None:
-    """Refuse a port that is in use: its pages could be mistaken for ours."""
+    """Refuse a port that is in use: a user could take its pages for those of this home."""
     with socket.socket() as caller:
         caller.settimeout(1.0)
         if caller.connect_ex((host, port)) == 0:

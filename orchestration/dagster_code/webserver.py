@@ -32,7 +32,7 @@ GRAPHQL = "/graphql"
 STATEMENT_TIMEOUT_MS = 15_000
 POOL_RECYCLE_SECONDS = 3600
 POOL_OVERFLOW = 20
-"""These three are the defaults of `dagster-webserver`; they matter with PostgreSQL only."""
+"""These three are the defaults of `dagster-webserver`; only PostgreSQL uses them."""
 
 
 @contextlib.asynccontextmanager

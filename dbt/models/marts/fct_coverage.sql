@@ -110,7 +110,7 @@ cluster_gap_levels as (
 
 ),
 
--- Samples that are missing of all pods are a gap of the cluster and not of a pod.
+-- Time in which the samples of all pods are missing is a gap of the cluster and not of a pod.
 sampled as (
 
     select
@@ -136,7 +136,7 @@ neighbours as (
 
 ),
 
--- Samples were due an interval after the last one, and every interval after that.
+-- After the last sample, one sample was due in each sampling interval.
 pod_gaps as (
 
     select
@@ -262,7 +262,7 @@ coverage as (
         cast(covered.longest_gap_seconds as bigint) as longest_gap_seconds,
         coalesce(ranked_attempts.outcome, 'not_asked') as outcome,
         coalesce(ranked_attempts.outcome_reason, 'never asked') as reason,
-        -- No API server answers for the past: an hour that no collector saw cannot be backfilled.
+        -- An API server has no history: an hour that no collector watched cannot be backfilled.
         covered.source = 'thanos' as backfillable,
         coalesce(ranked_attempts.attempt_id, '') as attempt_id,
         coalesce(ranked_attempts.attempt_count, 0) as attempt_count

@@ -21,7 +21,8 @@ windows as (
 
 ),
 
--- Nine of ten samples: an hour in which a pod came or went is in two parts, and in no history.
+-- An hour in which the device changed its pod has one part per pod. A part counts only if it has
+-- nine of ten samples.
 device_hours as (
 
     select
@@ -34,7 +35,7 @@ device_hours as (
 
 ),
 
--- Power is measured of whole cards: that of a partitioned one is on its first partition.
+-- Power is a reading of the whole card. A partitioned card has it at its first partition.
 partitioned_cards as (
 
     select distinct
@@ -62,7 +63,7 @@ whole_cards as (
 
 ),
 
--- The power of a model's cards while idle and while busy, by most of their hours.
+-- The idle and the busy power of a model: medians over the hours of its cards.
 model_power as (
 
     select
@@ -106,7 +107,7 @@ power_expected as (
 
 ),
 
--- An exporter that names no pod at all does not say that a device has none.
+-- If an exporter names no pod at all, a device without a pod name may still have a pod.
 naming_clusters as (
 
     select distinct cluster_id
@@ -129,7 +130,7 @@ memory_kept as (
 
 ),
 
--- The same hour of other days, while the same pod had the device (or none had).
+-- Readings, to be compared with the same hour of other days with the same pod, or without one.
 readings as (
 
     select
@@ -199,7 +200,7 @@ deviations as (
 
 ),
 
--- Median absolute deviation: half of the hours lie closer than this.
+-- The median absolute deviation: half of the hours differ less from the median.
 spreads as (
 
     select
@@ -252,7 +253,7 @@ unlike_history as (
 
 ),
 
--- A device none of whose hours has enough days behind it: that is said once, at its last hour.
+-- Devices with too few days of history for every hour of the day: one row each, at the last hour.
 young_devices as (
 
     select
@@ -337,7 +338,7 @@ anomalies as (
     from unlike_history
     where
         abs(observed - expected) > deviation_limit
-        -- Hotter because it is busier is no anomaly, and cooler never is.
+        -- A device that is hotter because it is busier, or that is cooler, is no anomaly.
         and (
             reading = 'use_millionths'
             or (

@@ -14,8 +14,8 @@ outages as (
 
 ),
 
--- Segments are cut where an outage begins and ends. Of several outages of a segment, the one of the
--- cluster is credited, then the one of the node: nothing is credited twice.
+-- Segments are cut where an outage begins and ends. Of several outages of a segment only one is
+-- credited: that of the cluster, else that of the node, else that of the pod.
 credited as (
 
     select
