@@ -64,7 +64,8 @@ COMPRESSION = "10"
 sends a table of some hundred MiB to every task (a broadcast), which fails where memory is less."""
 
 LOCAL = {
-    # Spark on one machine listens on that machine only.
+    # Spark on one machine listens on that machine only. The executors of a cluster connect to the
+    # driver, and an empty master may be one.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -206,6 +207,12 @@ def _create_given_tables(session: SparkSession, exchange: _Exchange) -> None:
         ) from cause
 
 
+def session_settings(master: str, url: str) -> dict[str, str]:
+    """The settings of a session at this master, with its tables at this URL."""
+    settings = SESSION | {"spark.sql.warehouse.dir": f"{url}/tables"}
+    return settings | LOCAL if master.startswith("local") else settings
+
+
 @contextmanager
 def _session(engine: Engine, url: str) -> Iterator[SparkSession]:
     """A session of its own, which dbt finds as the active one of this process."""
@@ -220,10 +227,7 @@ def _session(engine: Engine, url: str) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName("gpu-ledger")
     if engine.master:
         builder = builder.master(engine.master)
-    settings = SESSION | {"spark.sql.warehouse.dir": f"{url}/tables"}
-    if not engine.master or engine.master.startswith("local"):
-        settings |= LOCAL
-    for name, value in settings.items():
+    for name, value in session_settings(engine.master, url).items():
         builder = builder.config(name, value)
     try:
         session = builder.getOrCreate()
