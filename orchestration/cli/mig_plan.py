@@ -592,11 +592,12 @@ def _eviction(pod: NodePod) -> list[str]:
 
 
 def _rights(plan: Reconfiguration, entry: str, config_map: str) -> list[str]:
-    rights = ["get, patch nodes", "get, list, watch pods", "create pods/eviction"]
+    """The rights of the commands: `kubectl wait` lists and watches, `kubectl edit` patches."""
+    rights = ["get, list, patch, watch nodes", "get, list, watch pods", "create pods/eviction"]
     if plan.needs_drain:
         rights.append("get daemonsets.apps")
     if entry:
-        rights.append(f"get, update configmaps in {config_map.partition('/')[0]}")
+        rights.append(f"get, patch configmaps in {config_map.partition('/')[0]}")
     return rights
 
 

@@ -231,6 +231,22 @@ def test_a_new_configuration_is_printed_if_none_fits(kubeconfig: Path) -> None:
     assert "These evictions suffice" in text.stdout
 
 
+@pytest.mark.parametrize(
+    ("target", "more"),
+    [
+        (("--profile", "halves"), []),
+        (("--want", "2g.10gb=3"), ["get, patch configmaps in nvidia-gpu-operator"]),
+    ],
+)
+def test_a_plan_names_the_rights_of_its_commands(
+    kubeconfig: Path, target: tuple[str, str], more: list[str]
+) -> None:
+    """`kubectl wait` gets, lists and watches; cordon, label and edit get and patch."""
+    plan = planned(kubeconfig, "--config", "@parted.yaml", "--metrics", "@page.prom", *target)
+    nodes_and_pods = ["get, list, patch, watch nodes", "get, list, watch pods"]
+    assert plan["rights"] == [*nodes_and_pods, "create pods/eviction", *more]
+
+
 def test_an_unchanged_layout_needs_no_commands(kubeconfig: Path) -> None:
     plan = planned(kubeconfig, "--want", "1g.5gb=14", "--metrics", "@page.prom")
     assert (plan["commands"], plan["evicted_pods"], plan["rights"]) == ([], [], [])
