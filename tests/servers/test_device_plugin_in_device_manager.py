@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,9 @@ def test_a_refused_allocate_reaches_the_pod_and_takes_nothing(node: Node) -> Non
 
 def test_a_slow_allocate_is_waited_for(node: Node) -> None:
     node.step(Failure("slow", seconds=0.5))
+    started = time.monotonic()
     assert set(node.admit("p", containers=[container("m", 1)])) == {"m"}
+    assert time.monotonic() - started >= 0.5
 
 
 def test_a_removed_socket_is_found_by_a_restarted_kubelet(node: Node) -> None:
