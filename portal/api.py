@@ -329,7 +329,7 @@ TABLES: tuple[ApiTable, ...] = (
     ),
     ApiTable(
         "/fleet/coverage",
-        FLEET,
+        PROGRAMME,
         consumption.CoverageRow,
         lambda facts, visit, given: consumption.coverage(facts, given.period(facts)),
         "Which hours were measured, by cluster and source, and why others were not.",

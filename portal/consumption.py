@@ -10,7 +10,7 @@ cents is rounded as on an invoice: the tenant's exact sum once, then its rows to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -152,6 +152,19 @@ class CoverageRow(msgspec.Struct, kw_only=True):
     started_at: datetime
     ended_at: datetime
     hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class MonthStatus:
+    """How far a month was counted, and the hours that are missing or degraded."""
+
+    about: Period
+    gaps: list[CoverageRow]
+
+    @property
+    def incomplete_hours(self) -> int:
+        """Of all clusters and sources."""
+        return sum(row.hours for row in self.gaps)
 
 
 class DocumentRow(msgspec.Struct, kw_only=True):
@@ -328,10 +341,8 @@ class Consumption:
         self._parameters = {"period": period.name}
 
     @cached_property
-    def about(self) -> Period:
-        """How far the month was counted."""
-        [period] = [one for one in periods(self.facts) if one.billing_period == self.period.name]
-        return period
+    def status(self) -> MonthStatus:
+        return month_status(self.facts, self.period)
 
     @cached_property
     def _by_day_and_class(self) -> list[UsageGroup]:
@@ -339,7 +350,7 @@ class Consumption:
         return read_usage(self.facts, self.period.interval, DAY_AND_CLASS, tenant=self.tenant)
 
     def summary(self) -> Summary:
-        about = self.about
+        about = self.status.about
         used = self._by_day_and_class
         forecasts = self.facts.rows(_FORECAST, self._parameters)
         credits = outage_credits(self.facts, self.period.name, self.tenant)
@@ -379,9 +390,7 @@ class Consumption:
             device_hours=hours_text(sum(row.device_seconds for row in used)),
             idle_cost=amount_text(int(use["idle_nanos"]), currency),
             utilisation_pct=_utilisation(use),
-            incomplete_hours=sum(
-                row.hours for row in self.coverage() if row.status in ("missing", "degraded")
-            ),
+            incomplete_hours=self.status.incomplete_hours,
             left_out_clusters=list(self.facts.left_out),
         )
 
@@ -506,7 +515,7 @@ class Consumption:
 
     def _idle_since(self, use: Row | None) -> datetime | None:
         """From when on a workload or pod that is there still was idle without a break."""
-        if use is None or use["last_hour"] != self.about.counted_until - HOUR:
+        if use is None or use["last_hour"] != self.status.about.counted_until - HOUR:
             return None
         busy: datetime | None = use["last_busy_hour"]
         if busy is None:
@@ -518,6 +527,12 @@ class Consumption:
 def periods(facts: Facts) -> list[Period]:
     """Every month that was counted, the oldest first."""
     return [Period(**row) for row in facts.rows(_PERIODS)]
+
+
+def month_status(facts: Facts, period: BillingPeriod) -> MonthStatus:
+    [about] = [one for one in periods(facts) if one.billing_period == period.name]
+    gaps = [row for row in coverage(facts, period) if row.status in ("missing", "degraded")]
+    return MonthStatus(about, gaps)
 
 
 def coverage(facts: Facts, period: BillingPeriod) -> list[CoverageRow]:

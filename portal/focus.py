@@ -102,7 +102,7 @@ def _cluster_ids(month: Consumption) -> dict[str, str]:
 def _use(month: Consumption, about: dict[str, Any], ids: dict[str, str]) -> dict[str, str]:
     """The workload of a row, its day as far as it was counted, class and shape."""
     day: datetime = parse_instant(f"{about['usage_day']}T00:00:00Z")
-    ended_at = min(day + timedelta(days=1), month.about.counted_until)
+    ended_at = min(day + timedelta(days=1), month.status.about.counted_until)
     cluster, kind, name = (
         str(about[key]) for key in ("cluster_name", "workload_kind", "workload_name")
     )

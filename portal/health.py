@@ -113,6 +113,7 @@ def provider_health_page(visit: Visit) -> Response:
             title="Health of GPUs",
             period=period,
             periods=consumption.periods(facts),
+            status=consumption.month_status(facts, period),
             problems=problems(facts, period),
             outages=report.outages_proposed(facts, period),
             proposed=credits_proposed(facts, period),

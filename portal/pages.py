@@ -52,7 +52,6 @@ def tenant_page(visit: Visit) -> Response:
         label = given.text("label", labels[0] if labels else "")
         if label and label not in labels:
             raise not_one_of("label", labels)
-        coverage = month.coverage()
         return page(
             visit,
             "tenant.html",
@@ -68,8 +67,8 @@ def tenant_page(visit: Visit) -> Response:
             labels=labels,
             label=label,
             by_label=month.usage(f"{LABEL}{label}") if label else [],
-            coverage=coverage,
-            gaps=[row for row in coverage if row.status in ("missing", "degraded")],
+            coverage=month.coverage(),
+            status=month.status,
             documents=consumption.documents(facts),
             quotas=month.quotas(),
             budgets=budgets_with_steps(budget_steps(facts, period)),
@@ -88,6 +87,7 @@ def workload_page(visit: Visit) -> Response:
             "workload.html",
             title=f"{kind} {name}",
             period=period,
+            status=month.status,
             pods=month.pods(kind, name),
             shown=LONG_SHOWN,
             query=urlencode({"period": period.name, "workload_kind": kind, "workload_name": name}),
@@ -157,6 +157,7 @@ def programme_page(visit: Visit) -> Response:
             title="Active worker nodes and GPUs",
             period=period,
             periods=consumption.periods(facts),
+            status=consumption.month_status(facts, period),
             at=at,
             one_hour=HOUR,
             fleet=fleet.fleet_hour(facts, at),
@@ -188,7 +189,6 @@ def provider_page(visit: Visit) -> Response:
     given = visit.parameters("period")
     with visit.facts_of_fleet() as facts:
         period = given.period(facts)
-        [about] = [one for one in consumption.periods(facts) if one.billing_period == period.name]
         at = fleet.last_hour(facts, period)
         capacity, coverage = fleet.capacity(facts, period), consumption.coverage(facts, period)
         measured = _measured(coverage)
@@ -196,7 +196,7 @@ def provider_page(visit: Visit) -> Response:
             visit,
             "provider.html",
             title="All tenants",
-            about=about,
+            status=consumption.month_status(facts, period),
             period=period,
             periods=consumption.periods(facts),
             at=at,
@@ -269,6 +269,7 @@ def map_page(visit: Visit) -> Response:
         at = given.instant("at") or fleet.last_instant(facts, given.period(facts))
         hour, node = hour_of(at), given.text("node")
         facts.require(Interval(at, at + SECOND))
+        status = consumption.month_status(facts, BillingPeriod.containing(at))
         every = fleet.node_cards(facts, hour)
         clusters = sorted({row.cluster_name for row in every})
         cluster = given.text("cluster", clusters[0] if clusters else "")
@@ -291,6 +292,7 @@ def map_page(visit: Visit) -> Response:
         visit,
         "map.html",
         title="Nodes, cards and their holders",
+        status=status,
         clusters=clusters,
         cluster=cluster,
         node=node,

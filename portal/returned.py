@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 import msgspec
 from starlette.responses import Response
 
+from portal.consumption import MonthStatus, month_status
 from portal.pages import page
 from portal.visits import Visit
 from warehouse.reports.opened_facts import Facts
@@ -71,22 +72,46 @@ def _row(row: dict[str, object], now: datetime) -> ReturnedRow:
 def tenant_page(visit: Visit) -> Response:
     visit.parameters()
     with visit.facts_of_tenant() as facts:
-        rows = returned(facts, visit.settings.clock.now())
+        rows, status = returned(facts, visit.settings.clock.now()), _newest_month(facts)
     api = f"/api/v1/tenants/{visit.tenant}/returned"
-    return _page(visit, f"GPUs returned by {visit.tenant}", rows, api)
+    title, hours = f"GPUs returned by {visit.tenant}", f"/tenants/{visit.tenant}"
+    return _page(visit, title, rows, api, status, hours)
 
 
 def provider_page(visit: Visit) -> Response:
     visit.parameters()
     with visit.facts_of_fleet() as facts:
-        rows = returned(facts, visit.settings.clock.now())
-    return _page(visit, "GPUs returned by all tenants", rows, "/api/v1/fleet/returned")
+        rows, status = returned(facts, visit.settings.clock.now()), _newest_month(facts)
+    title, api = "GPUs returned by all tenants", "/api/v1/fleet/returned"
+    return _page(visit, title, rows, api, status, "/provider")
 
 
-def _page(visit: Visit, title: str, rows: list[ReturnedRow], api: str) -> Response:
+def _newest_month(facts: Facts) -> MonthStatus | None:
+    """The newest month, if any was counted; stops are of all months."""
+    return month_status(facts, facts.newest) if facts.periods else None
+
+
+def _page(
+    visit: Visit,
+    title: str,
+    rows: list[ReturnedRow],
+    api: str,
+    status: MonthStatus | None,
+    hours: str,
+) -> Response:
+    """`hours` is the address of the page that lists the incomplete hours."""
     totals: dict[str, Decimal] = {}
     for row in rows:
         if row.saved:
             totals[row.currency] = totals.get(row.currency, Decimal(0)) + Decimal(row.saved)
     sums = {currency: str(total) for currency, total in sorted(totals.items())}
-    return page(visit, "returned.html", title=title, rows=rows, sums=sums, api=api)
+    return page(
+        visit,
+        "returned.html",
+        title=title,
+        rows=rows,
+        sums=sums,
+        api=api,
+        status=status,
+        hours=hours,
+    )

@@ -483,6 +483,41 @@ def test_each_card_with_a_table_has_its_rows_as_csv_and_json(portal: Portal, pat
         assert kinds == {"text/csv", "application/json"}, card[:80]
 
 
+def test_each_page_states_how_complete_its_month_is(tmp_path: Path) -> None:
+    """One hour is degraded in both sources; one of a cluster without the tenant is missing."""
+    marts = marts_of()
+    hour = marts["fct_coverage"][0] | {"cluster_id": "c2", "outcome": "missing", "reason": "404"}
+    marts["fct_coverage"].append(hour)
+    marts["dim_clusters"].append({"cluster_id": "c2", "cluster_name": "west"})
+    portal = portal_at(tmp_path / "open", marts)
+    closed = portal_at(tmp_path / "closed", marts, amounts="final")
+    for path, caller in PAGES_WITH_TABLES.items():
+        text = portal.get(path, caller).text
+        for shown in (
+            "Numbers of 2026-10 are estimated until the month is closed.",
+            "Hours until 01 Oct 2026 03:00 UTC are counted;",
+            "every hour until 01 Oct 2026 02:00 UTC is complete.",
+        ):
+            assert shown in text, (path, shown)
+        links = re.findall(r'<a href="([^"]*)">(\d) incomplete hours of one source', text)
+        [(link, count)] = links
+        assert count == ("2" if caller == OWN else "3"), path
+        page, _, card = link.partition("#")
+        listed = portal.get(page or path, caller).text.partition(f'id="{card}"')[2]
+        assert "1800 of 3600 s were watched" in listed, path
+        assert ("west" in listed) == (caller != OWN), path
+        assert "Numbers of 2026-10 are final." in closed.get(path, caller).text, path
+
+
+def test_a_month_without_gaps_is_stated_as_complete(tmp_path: Path) -> None:
+    marts = marts_of()
+    for row in marts["fct_coverage"]:
+        row["outcome"] = "ok"
+    portal = portal_at(tmp_path, marts)
+    for path, caller in PAGES_WITH_TABLES.items():
+        assert "No hour is incomplete." in portal.get(path, caller).text, path
+
+
 @pytest.mark.deep
 def test_the_map_of_a_thousand_nodes_is_paged_and_small(tmp_path: Path) -> None:
     """Each node has eight cards of 1/7 parts, and two MIG instances of which one is held."""
