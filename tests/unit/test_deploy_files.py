@@ -6,6 +6,7 @@ Not here: Kubernetes' validation (`tests/servers/test_deployment.py`).
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,14 @@ FILES = sorted(path.relative_to(DEPLOY).as_posix() for path in DEPLOY.rglob("*.y
 def test_every_file_has_objects(name: str) -> None:
     documents = yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8"))
     assert all("apiVersion" in document or "spec" in document for document in documents if document)
+
+
+def test_resources_of_containers_name_their_measurement_or_are_estimates() -> None:
+    """The page of the collector has its sizes: its manifest is the output of a command."""
+    for name in set(FILES) - {"collector/collector.yaml"}:
+        text = (DEPLOY / name).read_text(encoding="utf-8")
+        for above in re.findall(r"(.*)\n *resources:(?: &\w+)?\n *requests:\s*[{]?\s*cpu", text):
+            assert re.search(r"# .*(MiB|GiB|Estimate|performance\.md)", above), f"{name}: {above}"
 
 
 def test_the_collectors_base_equals_the_output_of_init() -> None:
