@@ -1,4 +1,4 @@
-"""The files of deploy/alerts and deploy/dashboards that are generated from the code.
+"""The files of deploy/ that are generated: from code, and PrometheusRules from files of rules.
 
 Put here: their text. A test compares them; GPU_LEDGER_WRITE_GOLDEN=1 writes them again.
 Not here: rules (`portal.alerting.rules`) and dashboards (`tests.dashboards`).
@@ -22,6 +22,7 @@ from portal.alerting.rules import (
 )
 from portal.metrics import METRICS, PREFIX
 from tests.dashboards import DASHBOARDS, Dashboard, grafana, openshift_console
+from tests.shipped_rules import groups
 
 DASHBOARDS_MADE = "# Made from tests/dashboards.py; tests/unit/test_deployed_files.py compares.\n"
 MADE = "# Made from portal/alerting/rules.py; tests/unit/test_deployed_files.py compares.\n"
@@ -32,19 +33,28 @@ def rules_file() -> str:
     return MADE + _yaml({"groups": [*recorded_groups(), *alert_groups()]})
 
 
-def prometheus_rule(name: str, groups: list[dict[str, Any]]) -> str:
-    """For the Prometheus operator and user-workload monitoring of OpenShift."""
+def prometheus_rule(
+    name: str, rule_groups: list[dict[str, Any]], namespace: str = "gpu-ledger", made: str = MADE
+) -> str:
+    """For the Prometheus operator and monitoring of OpenShift."""
     document = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {
             "name": name,
-            "namespace": "gpu-ledger",
+            "namespace": namespace,
             "labels": {"app.kubernetes.io/part-of": "gpu-ledger"},
         },
-        "spec": {"groups": groups},
+        "spec": {"groups": rule_groups},
     }
-    return MADE + _yaml(document)
+    return made + _yaml(document)
+
+
+def gpu_health_rule() -> str:
+    """The rules of deploy/gpu-health; OpenShift evaluates them where the metrics of GPUs are."""
+    made = "# Made from rules.yml; tests/unit/test_deployed_files.py compares.\n"
+    found = groups("gpu-health")
+    return prometheus_rule("gpu-ledger-gpu-health", found, "nvidia-gpu-operator", made)
 
 
 def acm_rules() -> str:
@@ -241,6 +251,7 @@ FILES = {
     "deploy/portal/components/monitoring/recorded-series.yaml": lambda: prometheus_rule(
         "gpu-ledger-recorded", recorded_groups()
     ),
+    "deploy/gpu-health/prometheus-rule.yaml": gpu_health_rule,
     "deploy/alerts/acm/rules.yaml": acm_rules,
     "deploy/alerts/alertmanager.yml": alertmanager,
     "deploy/budgets/alertmanager-config.yaml": alertmanager_config,

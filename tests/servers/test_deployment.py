@@ -52,10 +52,13 @@ PARTS = (
     "fake-gpu/overlays/openshift",
     "budgets",
     "alerts",
+    "gpu-health",
 )
 # The AMD exporter reads device files, and a device plugin registers at the kubelet's socket.
 PRIVILEGED = ("amd-exporter/base", "fake-gpu/overlays/kubelet", "fake-gpu/overlays/openshift")
-RESTRICTED = [part for part in PARTS if part not in (*PRIVILEGED, "budgets", "alerts")]
+RESTRICTED = [
+    part for part in PARTS if part not in (*PRIVILEGED, "budgets", "alerts", "gpu-health")
+]
 Document = dict[str, Any]
 
 
@@ -76,6 +79,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         existing = (
             "open-cluster-management-observability",
             "openshift-config-managed",
+            "nvidia-gpu-operator",
             "gpu-ledger",
         )
         for name in ("strict", *existing):

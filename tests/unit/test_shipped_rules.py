@@ -63,5 +63,6 @@ def test_alerts_about_gpus_use_each_metric_of_the_fact() -> None:
     alerts = " ".join(rule["expr"] for rule in rules("gpu-health"))
     named = set(re.findall(r"DCGM_FI_[A-Z_]+", sql))
     links = {name for name in named if "NVLINK" in name}  # the alert has a pattern
-    assert links and all(re.fullmatch("DCGM_FI_DEV_NVLINK_.+_ERROR_COUNT_TOTAL", n) for n in links)
+    assert links
+    assert all(re.fullmatch("DCGM_FI_DEV_NVLINK_.+_ERROR_COUNT_TOTAL", n) for n in links)
     assert {name for name in named - links if name not in alerts} == set()
