@@ -43,6 +43,7 @@ PARTS = (
     "overlays/demo",
     "overlays/kubernetes + portal/components/oidc",
     "backup/restore",
+    "backup/restore-openshift",
     "collector",
     "collector + collector/components/monitoring",
     "idle-pruner",
@@ -265,9 +266,10 @@ def test_every_container_has_requests_probes_and_a_read_only_root(part: str) -> 
 
 
 def test_openshift_sets_no_user_and_no_group() -> None:
-    for name, spec in pod_templates(rendered("overlays/openshift")).items():
-        context = spec["securityContext"]
-        assert not {"runAsUser", "runAsGroup", "fsGroup"} & context.keys(), name
+    for part in ("overlays/openshift", "backup/restore-openshift"):
+        for name, spec in pod_templates(rendered(part)).items():
+            context = spec["securityContext"]
+            assert not {"runAsUser", "runAsGroup", "fsGroup"} & context.keys(), name
     routes = [d for d in rendered("overlays/openshift") if d["kind"] == "Route"]
     assert {route["spec"]["tls"]["termination"] for route in routes} == {"reencrypt"}
 
