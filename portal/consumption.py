@@ -129,6 +129,8 @@ class PodRow(msgspec.Struct, kw_only=True):
     pod_name: str
     pod_uid: str
     node_name: str
+    gpu_class: str
+    mig_profile: str  # of several classes or shapes, all names
     started_at: datetime
     ended_at: datetime
     device_hours: str
@@ -277,6 +279,8 @@ _POD_TIMES = """
     select
         pod_uid,
         string_agg(distinct node_name, ' ' order by node_name) as node_name,
+        string_agg(distinct gpu_class, ', ' order by gpu_class) as gpu_class,
+        string_agg(distinct mig_profile, ', ' order by mig_profile) as mig_profile,
         min(first_started_at) as started_at,
         max(last_ended_at) as ended_at,
         sum(last_hour_cost_nanos) as last_hour_cost_nanos
@@ -482,6 +486,8 @@ class Consumption:
                 PodRow(
                     **about,
                     node_name=time["node_name"],
+                    gpu_class=time["gpu_class"],
+                    mig_profile=time["mig_profile"],
                     started_at=time["started_at"],
                     ended_at=time["ended_at"],
                     **_quantities(row, nanos),

@@ -123,6 +123,24 @@ def test_a_workload_is_idle_since_the_hour_after_its_last_use(portal: Portal) ->
     }
 
 
+def test_pods_have_their_gpu_class_and_shapes(tmp_path: Path) -> None:
+    """Pod `a` has one whole card; pod `b` has MIG instances of two shapes."""
+    marts = marts_of()
+    [other] = [row for row in marts["fct_pod_periods"] if row["pod_uid"] == "b"]
+    marts["fct_pod_periods"].append(other | {"mig_profile": "2g.20gb"})
+    other["mig_profile"] = "1g.10gb"
+    portal = portal_at(tmp_path, marts)
+    rows = portal.get(f"/api/v1/tenants/{OWN}/pods").json()["rows"]
+    assert [(row["pod_uid"], row["gpu_class"], row["mig_profile"]) for row in rows] == [
+        ("a", "H100-80GB", "whole"),
+        ("b", "H100-80GB", "1g.10gb, 2g.20gb"),
+    ]
+    for name, shape in (("a", "whole card"), ("b", "1g.10gb, 2g.20gb")):
+        text = portal.get(f"/tenants/{OWN}/workload?kind=Job&name=train-{name}").text
+        cells = re.findall(r'<td class="pf-v6-c-table__td short">([^<]*)</td>', text)
+        assert cells[:2] == ["H100-80GB", shape]
+
+
 def test_the_provider_sees_steps_capacity_and_every_tenant(portal: Portal) -> None:
     text = portal.get("/provider", "provider").text
     for shown in (OWN, OTHER, "gpu-ledger gaps 2026-10", "GAP-001", "H100-80GB", "8.00", "5.00"):
