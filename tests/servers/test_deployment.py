@@ -263,6 +263,47 @@ def test_every_container_has_requests_probes_and_a_read_only_root(part: str) -> 
                 assert tag in (VERSION, container["image"]), where
         if not name.startswith(("CronJob", "Job")):
             assert all("readinessProbe" in c for c in spec["containers"]), name
+            # A restarted container of the demo would simulate its fleet again.
+            if part != "overlays/demo":
+                assert all("livenessProbe" in c for c in spec["containers"]), name
+
+
+@pytest.mark.parametrize(
+    ("part", "deployments"),
+    [
+        ("overlays/kubernetes", {"ledger", "portal"}),
+        ("overlays/kubernetes + portal/components/oidc", {"ledger", "portal", "portal-login"}),
+        ("overlays/openshift", {"ledger", "portal", "portal-login"}),
+        ("overlays/acm-hub", {"ledger", "portal", "portal-login"}),
+        ("idle-pruner", {"idle-pruner"}),
+        ("collector + collector/components/monitoring", {"gpu-ledger-collector"}),
+    ],
+)
+def test_each_deployment_has_one_disruption_budget(part: str, deployments: set[str]) -> None:
+    documents = rendered(part)
+    budgets = [d["spec"] for d in documents if d["kind"] == "PodDisruptionBudget"]
+    assert all(budget["maxUnavailable"] == 1 for budget in budgets)
+    labels = {d["metadata"]["name"]: d["spec"]["template"]["metadata"]["labels"]
+              for d in documents if d["kind"] == "Deployment"}  # fmt: skip
+    assert labels.keys() == deployments
+    for name, of_pod in labels.items():
+        chosen = [one["selector"]["matchLabels"].items() <= of_pod.items() for one in budgets]
+        assert chosen.count(True) == 1, name
+
+
+def test_openshift_makes_certificates_and_watches_the_namespace() -> None:
+    seen = {
+        (d["kind"], d["metadata"]["name"]): d["metadata"] for d in rendered("overlays/openshift")
+    }
+    secret = "service.beta.openshift.io/serving-cert-secret-name"
+    made = {name: metadata["annotations"][secret] for (kind, name), metadata in seen.items()
+            if kind == "Service" and secret in metadata.get("annotations", {})}  # fmt: skip
+    assert made == {"portal": "portal-tls", "portal-login": "portal-login-tls"}
+    own = seen["ConfigMap", "gpu-ledger-ca"]["annotations"]
+    assert own == {"service.beta.openshift.io/inject-cabundle": "true"}
+    trusted = seen["ConfigMap", "gpu-ledger-trusted-ca"]["labels"]
+    assert trusted["config.openshift.io/inject-trusted-cabundle"] == "true"
+    assert seen["Namespace", "gpu-ledger"]["labels"]["openshift.io/user-monitoring"] == "true"
 
 
 def test_openshift_sets_no_user_and_no_group() -> None:
