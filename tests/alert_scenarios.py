@@ -39,6 +39,7 @@ class Scene(ABC):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.costs: dict[str, int] = {}  # of each tenant, in USD
+        self.budget = BUDGET
         self.lose_record()
 
     def lose_record(self) -> None:
@@ -50,7 +51,8 @@ class Scene(ABC):
     def send(self) -> SendResult:
         states = []
         for tenant, cost in self.costs.items():
-            budget, costs = replace(BUDGET, tenant=tenant), HourlyCosts(OCTOBER, [cost * 10**9])
+            budget = replace(self.budget, tenant=tenant)
+            costs = HourlyCosts(OCTOBER, [cost * 10**9])
             states.append(BudgetState(budget, costs, reached_steps(budget, costs)))
         return send_alerts(self.peers(), self.deliveries, {OCTOBER: states}, (), self.now())
 
@@ -118,6 +120,18 @@ def of_several_steps_at_once_the_highest_is_notified(scene: Scene) -> None:
     assert len(scene.spend_and_settle(1).delivered) == 4
 
 
+def a_step_above_the_amount_inhibits_lower_ones(scene: Scene) -> None:
+    scene.budget = replace(BUDGET, actual_steps=(90, 100, 120))
+    assert len(scene.spend_and_settle(1, vision=125).posted) == 3
+    assert scene.notified() == [("vision", ["120"])]
+
+
+def of_two_steps_in_one_ten_both_are_notified(scene: Scene) -> None:
+    scene.budget = replace(BUDGET, actual_steps=(80, 90, 95))
+    assert len(scene.spend_and_settle(1, vision=97).posted) == 3
+    assert scene.notified() == [("vision", ["90", "95"])]
+
+
 def each_tenant_has_a_group_of_its_own(scene: Scene) -> None:
     assert len(scene.spend_and_settle(2, vision=60, chat=80).posted) == 3
     assert sorted(scene.notified()) == [("chat", ["75"]), ("vision", ["50"])]
@@ -170,6 +184,8 @@ def a_peer_that_is_down_changes_nothing(scene: Scene) -> None:
 SCENARIOS: tuple[Callable[[Scene], None], ...] = (
     each_step_is_notified_once,
     of_several_steps_at_once_the_highest_is_notified,
+    a_step_above_the_amount_inhibits_lower_ones,
+    of_two_steps_in_one_ten_both_are_notified,
     each_tenant_has_a_group_of_its_own,
     lower_costs_resolve_and_repeat_no_step,
     alerts_lost_by_a_restart_are_posted_again,

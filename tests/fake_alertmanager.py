@@ -3,24 +3,64 @@
 Put here: the parts of the API v2 and of the notification pipeline that gpu-ledger uses.
 Not here: expectations. Those of `tests/alert_scenarios.py` hold for this and for the real server.
 
-Groups are by namespace; a higher step of the same budget and kind inhibits lower ones.
+Groups are by namespace. The rules of inhibition are those of `deploy/alerts/alertmanager.yml`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+import yaml
 
 from clients.alertmanager import Alertmanager
 from tests.alert_scenarios import TEN_MINUTES, Labels, Scene
 
-SAME_BUDGET = ("namespace", "budget", "source", "period", "kind")
+SHIPPED = Path(__file__).parents[1] / "deploy" / "alerts" / "alertmanager.yml"
+
+
+@dataclass(frozen=True)
+class InhibitRule:
+    """Alerts of the source inhibit those of the target that have the same labels."""
+
+    source: tuple[str, re.Pattern[str]]  # a label, and the form of its value
+    target: tuple[str, re.Pattern[str]]
+    equal: tuple[str, ...]
+
+    def inhibits(self, higher: dict[str, str], lower: dict[str, str]) -> bool:
+        return (
+            self._matches(self.source, higher)
+            and self._matches(self.target, lower)
+            and all(higher.get(name, "") == lower.get(name, "") for name in self.equal)
+        )
+
+    @staticmethod
+    def _matches(matcher: tuple[str, re.Pattern[str]], labels: dict[str, str]) -> bool:
+        label, form = matcher
+        return form.fullmatch(labels.get(label, "")) is not None
+
+
+@cache
+def shipped_inhibit_rules() -> tuple[InhibitRule, ...]:
+    def matcher(texts: list[str]) -> tuple[str, re.Pattern[str]]:
+        [text] = texts
+        label, form = text.split("=~")
+        return label, re.compile(form.removeprefix('"').removesuffix('"'))
+
+    document = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))
+    return tuple(
+        InhibitRule(
+            matcher(rule["source_matchers"]), matcher(rule["target_matchers"]), (*rule["equal"],)
+        )
+        for rule in document["inhibit_rules"]
+    )
 
 
 @dataclass
@@ -87,9 +127,9 @@ class FakeAlertmanager:
     def _is_inhibited(self, labels: Labels) -> bool:
         own = dict(labels)
         return any(
-            all(own.get(name) == dict(other).get(name) for name in SAME_BUDGET)
-            and int(dict(other).get("step", 0)) > int(own.get("step", 0))
+            rule.inhibits(dict(other), own)
             for other in self._firing()
+            for rule in shipped_inhibit_rules()
         )
 
     def _respond(self, request: httpx.Request) -> httpx.Response:

@@ -207,13 +207,15 @@ SAME_BUDGET = ("namespace", "budget", "source", "period", "kind")
 def inhibitions() -> list[tuple[str, str]]:
     """Regular expressions of steps, and of the lower steps that they inhibit, ten by ten.
 
-    Alertmanager compares no numbers: of two steps in one ten, such as 90 and 95, both are notified.
+    Alertmanager compares no numbers: of two steps in one ten, such as 90 and 95, both are notified,
+    and of two steps from 200 on.
     """
-    higher = "[1-9][0-9]{2,}"
+    over_100 = [(f"1{ten}[0-9]", f"1[0-{ten - 1}][0-9]") for ten in range(9, 0, -1)]
     tens = [
         (f"{ten}[0-9]", f"[1-{ten - 1}]?[0-9]" if ten > 1 else "[0-9]") for ten in range(9, 0, -1)
     ]
-    return [(higher, "[1-9]?[0-9]"), *tens]
+    from_200, from_100 = "[2-9][0-9]{2}|[1-9][0-9]{3}", "[1-9][0-9]{2,}"
+    return [(from_200, "1[0-9]{2}"), *over_100, (from_100, "[1-9]?[0-9]"), *tens]
 
 
 def in_namespace(expression: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from domain.errors import FileDamaged
 from portal.alerting.alerts import step_alert
 from portal.alerting.deliveries import Deliveries, delivered_at
 from portal.alerting.plan import StepToPost
+from portal.alerting.rules import inhibitions
 from portal.alerting.sending import SendResult, send_alerts
 from tests.alert_scenarios import BUDGET, OCTOBER, SCENARIOS, TEN_MINUTES, Scene
 from tests.fake_alertmanager import BEGIN, FakeAlertmanager, FakePair
@@ -90,6 +92,25 @@ def test_several_steps_at_once_notify_the_highest_alone(site: Site) -> None:
     site.run(5)
     assert site.notified() == ["actual 90"]
     assert len(delivered_at(site.deliveries.events(OCTOBER))) == 3  # including the inhibited ones
+
+
+def test_the_shipped_rules_inhibit_lower_steps_ten_by_ten() -> None:
+    def is_inhibited(lower: int, higher: int) -> bool:
+        return any(
+            re.fullmatch(source, str(higher)) and re.fullmatch(target, str(lower))
+            for source, target in inhibitions()
+        )
+
+    for lower, higher in [(1, 10), (9, 100), (90, 100), (99, 120), (100, 110), (100, 199)]:
+        assert is_inhibited(lower, higher), (lower, higher)
+    for lower, higher in [(199, 200), (100, 1000), (5, 1000), (89, 90), (119, 120)]:
+        assert is_inhibited(lower, higher), (lower, higher)
+    for lower, higher in [(90, 95), (100, 109), (120, 125), (200, 300), (999, 1000)]:
+        assert not is_inhibited(lower, higher), (lower, higher)
+    for source, target in inhibitions():  # no step inhibits itself or a higher one
+        steps = [str(step) for step in range(1, 1001)]
+        highest = max(int(step) for step in steps if re.fullmatch(target, step))
+        assert highest < min(int(step) for step in steps if re.fullmatch(source, step))
 
 
 def test_late_data_that_lowers_the_cost_sends_nothing_again(site: Site) -> None:
