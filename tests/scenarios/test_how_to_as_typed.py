@@ -98,7 +98,7 @@ def test_a_hub_gets_its_manifests_and_the_ledger_its_settings(tmp_path: Path) ->
 
 
 def test_a_cluster_gets_its_collector_and_the_ledger_its_settings(tmp_path: Path) -> None:
-    image, init, look = of(WATCH, "sh")
+    image, init, watched, look = of(WATCH, "sh")
     make, push = (line.split() for line in commands_and_nothing_else(image))
     assert "\nimage: " in (DOCS.parent / "Makefile").read_text()
     component, registry = (word.partition("=")[2] for word in make[2:])
@@ -107,6 +107,7 @@ def test_a_cluster_gets_its_collector_and_the_ledger_its_settings(tmp_path: Path
     assert f"--image {push[-1]}" in init
     typed(tmp_path, init)
     assert (tmp_path / f"my-ledger/deploy/collector-{CLUSTER_ID}.yaml").is_file()
+    assert (DOCS.parent / watched.split()[-1]).is_file()  # applied by `servers/test_deployment`
     config = tmp_path / "my-ledger" / "config.toml"
     [settings] = of(WATCH, "toml")
     config.write_text(config.read_text() + settings)
