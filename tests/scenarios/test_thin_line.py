@@ -379,7 +379,8 @@ def test_numbers_of_a_tenants_page_equal_the_command_and_the_invoice(
 def test_numbers_of_the_providers_page_equal_the_command_and_the_invoices(
     demo: DemoResult, portal: Portal
 ) -> None:
-    rows = {name: rows_of(portal, f"/fleet/{name}") for name in names_of(api.FLEET)}
+    names = (*names_of(api.FLEET), "coverage")
+    rows = {name: rows_of(portal, f"/fleet/{name}") for name in names}
     invoices = sealed(demo)
     for row in rows["tenants"]:
         [used] = document(demo, "usage", "2026-10", "--tenant", row["tenant"])["totals"]
