@@ -39,7 +39,7 @@ FIRST_SHOWN, SHOWN, LONG_SHOWN = 15, 50, 200
 """Rows of a table on a page; the links below it have all of them."""
 NODES_SHOWN = 50
 SIZES = {"wide": charts.WIDE, "narrow": charts.NARROW, "full": charts.FULL}
-STEP_JOBS = ("reconcile_hours", "pull_hours", "check_period", "close_period", "close_period")
+STEP_JOBS = ("pull_due_hours", "pull_hours", "check_period", "close_period", "close_period")
 """The job of Dagster for each step to close a month."""
 
 

@@ -28,6 +28,7 @@ from orchestration.dagster_code.build import build_defs
 from orchestration.dagster_code.partitions import hours_since
 from orchestration.dagster_code.resources import LedgerHome
 from orchestration.demo.demo_home import make_home
+from portal.pages import STEP_JOBS
 from tests.orchestrated import prepare_models
 
 GRAPH = Path(__file__).parent / "dagster_graph.txt"
@@ -173,6 +174,11 @@ def test_every_job_setting_is_described_and_a_close_is_dry(defs: dg.Definitions)
         if name == "close_period":
             assert fields["issue"].default_value is False
             assert fields["period"].is_required
+
+
+def test_the_jobs_that_the_portal_links_to_are_defined(defs: dg.Definitions) -> None:
+    jobs = {job.name for job in defs.get_repository_def().get_all_jobs()}
+    assert set(STEP_JOBS) - jobs == set()
 
 
 def test_writers_of_the_warehouse_share_one_pool(defs: dg.Definitions) -> None:

@@ -8,6 +8,7 @@ requests (`properties/test_properties_portal`).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import html
 import logging
 import re
@@ -21,11 +22,13 @@ import pytest
 from portal import api
 from portal.charts import STATUS_COLOURS
 from portal.refusals import TooManyRequests
-from portal.site import PAGES
+from portal.site import PAGES, make_site
 from portal.tokens import FILE, TokenFile
 from portal.visits import BURST_LIMIT, RequestLimits
+from tests.asgi import Client
 from tests.portal_by_hand import (
     HOSTILE,
+    HOSTS,
     INVOICE,
     OTHER,
     OWN,
@@ -646,6 +649,48 @@ def test_requests_of_a_caller_are_limited() -> None:
     assert sent(100) == 10
     with limits.of("b"):
         pass
+
+
+def test_a_caller_has_at_most_eight_requests_at_a_time() -> None:
+    limits = RequestLimits(lambda: 0.0)
+    with contextlib.ExitStack() as running:
+        for _ in range(8):
+            running.enter_context(limits.of("a"))
+        with pytest.raises(TooManyRequests), limits.of("a"):
+            pass
+        with limits.of("b"):
+            pass
+    with limits.of("a"):
+        pass
+
+
+def test_a_request_over_the_limit_is_429_with_the_time_to_wait(portal: Portal) -> None:
+    """The ninth request of a tenant; the provider's requests are counted on their own."""
+    caller = TokenFile(portal.home.path / FILE).caller(portal.tokens[OWN])
+    assert caller is not None
+    with contextlib.ExitStack() as running:
+        for _ in range(8):
+            running.enter_context(portal.settings.limits.of(caller.name))
+        refused = [portal.get(SUMMARY), portal.get(f"/tenants/{OWN}")]
+        assert portal.get(SUMMARY, "provider").status_code == 200
+    assert [(one.status_code, one.headers["retry-after"]) for one in refused] == [(429, "1")] * 2
+    assert refused[0].json()["code"] == "PORTAL-002"
+    assert portal.get(SUMMARY).status_code == 200
+
+
+def test_each_open_step_links_to_its_job_of_dagster(tmp_path: Path) -> None:
+    """All five steps are open: nothing is complete, checked, closed or issued."""
+    marts = marts_of()
+    for row in marts["fct_coverage"]:
+        row["outcome"] = "missing"
+    portal = portal_at(tmp_path, marts, tenants=())
+    settings = dataclasses.replace(portal.settings, dagster_url="http://dagster.example:3000")
+    shown = Portal(portal.home, settings, Client(make_site(settings, HOSTS)), portal.tokens)
+    links = re.findall(r'href="(http[^"]+)"', shown.get("/provider", "provider").text)
+    jobs = ("pull_due_hours", "pull_hours", "check_period", "close_period", "close_period")
+    place = "http://dagster.example:3000/locations/gpu-ledger/jobs"
+    assert links == [f"{place}/{job}" for job in jobs]
+    assert "Open in Dagster" not in portal.get("/provider", "provider").text
 
 
 def test_budgets_and_the_state_of_each_step_are_on_page_and_api(portal: Portal) -> None:
