@@ -409,6 +409,36 @@ def test_numbers_of_the_providers_page_equal_the_command_and_the_invoices(
     assert set(shown) - known == set()
 
 
+def test_burn_rates_of_the_command_equal_those_of_the_portal(
+    demo: DemoResult, portal: Portal
+) -> None:
+    """In the last of the six hours only `serve` ran; `train` cost 6.58 in the last 24 hours."""
+    rates = ("burn_rate_per_hour", "last_day_per_hour")
+    shown: dict[str, tuple[str, ...]] = {}
+    for tenant in sealed(demo):
+
+        def command(by: str, tenant: str = tenant) -> dict[str, Any]:
+            words = ("usage", "2026-10", "--burn-rate", "--by", by, "--tenant", tenant, "--json")
+            return {"rows": json.loads(run(demo, *words).stdout)}
+
+        workloads = {"rows": rows_of(portal, f"/tenants/{tenant}/workloads")}
+        named: tuple[str, ...] = ("workload_kind", "workload_name", *rates, "currency")
+        assert sorted(amounts(workloads, *named)) == sorted(amounts(command("workload"), *named))
+        pods = {"rows": rows_of(portal, f"/tenants/{tenant}/pods")}
+        named = ("pod_name", "pod_uid", rates[0], "currency")
+        assert sorted(amounts(pods, *named)) == sorted(amounts(command("pod"), *named))
+        shown |= {
+            row["workload_name"]: tuple(row[name] for name in rates) for row in workloads["rows"]
+        }
+    assert shown == {
+        "serve": ("1.80", "0.45"),
+        "train": ("0.00", "0.27"),
+        "notebook": ("0.00", "0.14"),
+        "sweep": ("0.00", "0.06"),
+        "blink": ("0.00", "0.00"),
+    }
+
+
 CARDS = ("installed", "running", "held", "idle", "unsold", "unhealthy", "withdrawn", "unmeasured")
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import dagster as dg
 import pytest
 from click.testing import CliRunner
 from prometheus_client.core import GaugeMetricFamily
@@ -21,6 +22,8 @@ from domain.interval import format_instant
 from orchestration import alerting
 from orchestration.cli import doctor
 from orchestration.cli.main import cli
+from orchestration.dagster_code.jobs import send_alerts
+from orchestration.dagster_code.resources import LedgerHome
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
 from portal.alerting.rules import provider_alerts
 from portal.tokens import FILE
@@ -30,6 +33,7 @@ from tests.json_output import differences
 from tests.portal_by_hand import NOW, OTHER, OWN, about, marts_of, merged, portal_of, write
 from warehouse.home import Home
 from warehouse.reports.budgets import BudgetState
+from warehouse.snapshot_reader import Snapshots
 from warehouse.snapshots import write_snapshots
 
 SENDING = '[alerts]\nsend = true\nalertmanagers = ["http://127.0.0.1:9093"]\n'
@@ -226,6 +230,31 @@ def test_nothing_is_sent_without_alert_settings(home: Home) -> None:
     home.config_path.write_text("")
     with pytest.raises(InvalidSetting, match="send is not true"):
         run(home, "alerts", "send")
+
+
+def sent_by_dagster(home: Home, now: datetime) -> dg.ExecuteInProcessResult:
+    resources = {"ledger_home": LedgerHome(path=str(home.path), now=format_instant(now))}
+    return send_alerts.execute_in_process(resources=resources, raise_on_error=False)
+
+
+def test_dagster_sends_the_alerts_of_a_home(home: Home, peer: FakeAlertmanager) -> None:
+    """Six steps were posted ten minutes before: they are delivered, and the portal shows it."""
+    run(home, "alerts", "send")
+    later = NOW + timedelta(minutes=10)
+    peer.advance(later)
+    assert sent_by_dagster(home, later).success
+    assert "GpuLedgerCloseBlocked" in names(peer)
+    with Snapshots(home.snapshots).opened(OWN) as facts:
+        rows = facts.rows("select count(*) as n from budget_steps where state = 'delivered'", {})
+    assert rows == [{"n": 6}]
+
+
+def test_dagster_sends_nothing_unless_the_home_says_so(home: Home, peer: FakeAlertmanager) -> None:
+    home.config_path.write_text(SENDING.replace("true", "false"))
+    ran = sent_by_dagster(home, NOW)
+    [failure] = [event for event in ran.all_events if event.is_step_failure]
+    assert "send is not true" in str(failure.step_failure_data.error)
+    assert names(peer) == set()
 
 
 def test_doctor_names_an_alertmanager_that_does_not_respond(
