@@ -59,6 +59,7 @@ def nvidia_labels(
     """The labels of GPU feature discovery for NVIDIA cards."""
     major, _, minor = product.compute_capability.partition(".")
     driver = spec.driver_version.split(".")
+    runtime_major, _, runtime_minor = spec.cuda_version.partition(".")
     labels = {
         "nvidia.com/gpu.present": "true",
         "nvidia.com/gpu.count": str(len(cuts)),
@@ -75,11 +76,12 @@ def nvidia_labels(
         "nvidia.com/cuda.driver.major": driver[0],
         "nvidia.com/cuda.driver.minor": driver[1] if len(driver) > 1 else "0",
         "nvidia.com/cuda.driver.rev": driver[2] if len(driver) > 2 else "0",
-        "nvidia.com/cuda.runtime-version.full": "12.4",
-        "nvidia.com/cuda.runtime-version.major": "12",
-        "nvidia.com/cuda.runtime-version.minor": "4",
-        "nvidia.com/cuda.runtime.major": "12",
-        "nvidia.com/cuda.runtime.minor": "4",
+        "nvidia.com/cuda.runtime-version.full": spec.cuda_version,
+        "nvidia.com/cuda.runtime-version.major": runtime_major,
+        "nvidia.com/cuda.runtime-version.minor": runtime_minor or "0",
+        "nvidia.com/cuda.runtime.major": runtime_major,
+        "nvidia.com/cuda.runtime.minor": runtime_minor or "0",
+        "nvidia.com/mig.strategy": spec.mig.strategy if spec.mig else "none",
         "nvidia.com/mig.capable": "true" if product.mig_family else "false",
         "nvidia.com/mps.capable": "true" if _mps(spec) else "false",
         "nvidia.com/vgpu.present": "false",
@@ -89,7 +91,6 @@ def nvidia_labels(
     }
     labels |= _sharing_labels(spec, product.product, "nvidia.com/gpu")
     if spec.mig:
-        labels["nvidia.com/mig.strategy"] = spec.mig.strategy
         labels |= _mig_labels(spec, product, cuts)
     return labels
 

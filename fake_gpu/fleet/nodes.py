@@ -64,7 +64,7 @@ def build_node(
         cpu_cores=spec.cpu_cores,
         memory_bytes=spec.memory_gib * 1024**3,
         driver_version=spec.driver_version,
-        cuda_version="12.4",
+        cuda_version=spec.cuda_version,
         mig_strategy=spec.mig.strategy if spec.mig else "none",
         cards=cards,
         devices=tuple(devices),

@@ -46,6 +46,7 @@ OPERATOR_KEY = "topology.yml"
 
 NODE_KEYS = {"gpu-memory", "gpu-product", "gpus", "mig-strategy", "replicas", "driver-version"}
 DRIVER_VERSION = "550.127.08"
+CUDA_VERSION = "12.4"
 
 PROFILES = {
     "a100": ("NVIDIA-A100-SXM4-40GB", 8),
@@ -248,7 +249,12 @@ def _pools(document: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]
                 memory_mib=found.memory_mib,
                 mig=_mig(found.product, strategy),
                 driver_version=found.driver_version,
-                labels={label: str(name), "run.ai/fake.gpu": "true"},
+                cuda_version=found.cuda_version,
+                labels={
+                    label: str(name),
+                    "run.ai/fake.gpu": "true",
+                    "nvidia.com/mig.strategy": strategy,
+                },
             )
         )
     return ForeignNodes(tuple(nodes), pool_label=label, warnings=tuple(warnings))
@@ -271,6 +277,7 @@ class _Pool:
     cards: int
     memory_mib: int | None
     driver_version: str = DRIVER_VERSION
+    cuda_version: str = CUDA_VERSION
 
 
 def _pool(
@@ -320,6 +327,7 @@ def _profiled_pool(
         cards,
         int(memory["total_bytes"]) // 2**20 if "total_bytes" in memory else None,
         str(system.get("driver_version", DRIVER_VERSION)),
+        str(system.get("cuda_version", CUDA_VERSION)),
     )
 
 

@@ -163,6 +163,7 @@ class NodeSpec:
     cpu_cores: int = key("Processor cores.", default=64)
     memory_gib: int = key("Memory.", default=512)
     driver_version: str = key("The GPU driver.", default="550.127.08")
+    cuda_version: str = key("The CUDA version of the driver.", default="12.4")
     dcgm_names: DcgmNamesNotation = key(
         "Which names its dcgm-exporter writes: `old`, `new` (since DCGM 4.7, with other units), or "
         "`both`, of two exporters.",

@@ -227,6 +227,44 @@ migStrategy: single
     assert known.mig is not None
     assert known.mig.strategy == "single"
     assert own.mig is None
+    cluster = build_fleet(loaded(text.replace("profile: mine", "profile: t4"))).clusters[0]
+    assert {node.states[0].labels["nvidia.com/mig.strategy"] for node in cluster.nodes} == {
+        "single"
+    }
+
+
+def test_the_cuda_version_of_a_profile_is_a_label() -> None:
+    text = "nodePools: {a: {gpu: {profile: t4, overrides: {system: {cuda_version: '12.8'}}}}}\n"
+    labels = build_fleet(loaded(text)).clusters[0].nodes[0].states[0].labels
+    found = {name: value for name, value in labels.items() if name.startswith("nvidia.com/cuda.")}
+    assert found == {
+        "nvidia.com/cuda.driver-version.full": "550.127.08",
+        "nvidia.com/cuda.driver-version.major": "550",
+        "nvidia.com/cuda.driver-version.minor": "127",
+        "nvidia.com/cuda.driver-version.revision": "08",
+        "nvidia.com/cuda.driver.major": "550",
+        "nvidia.com/cuda.driver.minor": "127",
+        "nvidia.com/cuda.driver.rev": "08",
+        "nvidia.com/cuda.runtime-version.full": "12.8",
+        "nvidia.com/cuda.runtime-version.major": "12",
+        "nvidia.com/cuda.runtime-version.minor": "8",
+        "nvidia.com/cuda.runtime.major": "12",
+        "nvidia.com/cuda.runtime.minor": "8",
+    }
+
+
+def test_a_node_of_a_scenario_without_mig_has_the_strategy_none() -> None:
+    text = """\
+name: one
+from: 2026-10-01
+until: 2026-10-02
+clusters:
+- name: c
+  nodes:
+  - {name: n, product: Tesla-T4, cards: 1}
+"""
+    labels = build_fleet(loaded(text)).clusters[0].nodes[0].states[0].labels
+    assert labels["nvidia.com/mig.strategy"] == "none"
 
 
 def test_a_node_may_have_its_own_strategy_and_replicas() -> None:
