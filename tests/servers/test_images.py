@@ -33,7 +33,7 @@ MEGABYTES_LIMIT = {
     "idle-pruner": 60,
     "amd-exporter": 60,
     "fake-gpu": 80,
-    LEDGER: 1000,
+    LEDGER: 1050,
 }
 # The host's root, read-only; the environment and one writable folder, at their own paths.
 SANDBOX = """
