@@ -33,7 +33,7 @@ class QueryRefused(Exception):
 
 
 def bad_parameter(name: str, message: str) -> QueryRefused:
-    """A parameter that cannot be meant."""
+    """A parameter is invalid."""
     return QueryRefused("bad_data", f'invalid parameter "{name}": {message}')
 
 
