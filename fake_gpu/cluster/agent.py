@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import yaml
@@ -32,6 +32,7 @@ from fake_gpu.cluster.configuration import (
     KEY,
     ClusterConfiguration,
     NodeTemplate,
+    is_profile,
     profiles_of,
     read_configuration,
 )
@@ -54,6 +55,7 @@ from fake_gpu.scenario.spec_hardware import CardLayoutSpec
 MANAGER = "gpu-ledger-fake-gpus"
 FAILURES_CONFIG_MAP = "fake-gpu-failures"
 FAILURES_KEY = "failures.yaml"
+MIG_KEY = "config.yaml"
 TOPOLOGY_PREFIX = "topology-"
 CONFIG_LABEL = "nvidia.com/mig.config"
 STATE_LABEL = "nvidia.com/mig.config.state"
@@ -64,6 +66,7 @@ LONGEST_MESSAGE = 1_000  # of an Event
 log = logging.getLogger("fake_gpu.cluster")
 
 Document = dict[str, Any]
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class AgentNode:
 
     template: NodeTemplate
     hardware: Hardware
+    configured_at: datetime
     discovered_at: datetime
     holdings: list[Holding] = field(default_factory=list)
     mig_config: str = ""  # the last configuration that was tried
@@ -117,9 +121,9 @@ class Agent:
         self._backends: dict[str, Backend] = {}
         self._states: dict[str, AgentNode] = {}
         self._configuration = ClusterConfiguration()
-        self._read: tuple[object, ...] = ()
+        self._book = LayoutBook()
         self._failures: Failures = {}
-        self._failures_read: str | None = None
+        self._versions_read: dict[str, object] = {}  # of each ConfigMap
         self._warned: set[str] = set()
         self._now = datetime.min.replace(tzinfo=UTC)
 
@@ -128,13 +132,11 @@ class Agent:
     def step(self, observed: ObservedObjects, now: datetime) -> None:
         """Bring every node to what the configuration says of it now."""
         self._now = now
-        self._read_configuration(observed)
-        self._read_failures(observed)
+        self._read_config_maps(observed)
         pods_of: dict[str, list[Document]] = {}
         for pod in observed.pods:
             if is_active(pod) and requests_devices(pod):
                 pods_of.setdefault(pod["spec"]["nodeName"], []).append(pod)
-        book = self._book(observed)
         topologies = {}
         for node in observed.nodes:
             name = node["metadata"]["name"]
@@ -144,7 +146,7 @@ class Agent:
                 self._forget(node)
                 continue
             state = self._state(node, template, observed, now)
-            topologies[name] = self._step_node(node, state, pods_of.get(name, []), book, now)
+            topologies[name] = self._step_node(node, state, pods_of.get(name, []), now)
         for name in set(self._states) - {node["metadata"]["name"] for node in observed.nodes}:
             self._states.pop(name)
             self._backends.pop(name).close()
@@ -156,13 +158,12 @@ class Agent:
         node: Document,
         state: AgentNode,
         pods: Sequence[Document],
-        book: LayoutBook | None,
         now: datetime,
     ) -> Topology:
         name = node["metadata"]["name"]
         backend = self._backends[name]
         failures = self._failures.get(name, ())
-        self._change_layouts(node, state, book, now)
+        self._change_layouts(node, state, now)
         is_paused = state.changing_since is not None
         offers = list(state.hardware.offers())
         health = health_of(state.hardware, failures)
@@ -173,7 +174,14 @@ class Agent:
             self._warn_of_utilisation(pod)
         topology = Topology(
             state.hardware,
-            uses_of_holdings(state.hardware, state.holdings, by_uid, state.template.given, now),
+            uses_of_holdings(
+                state.hardware,
+                state.holdings,
+                by_uid,
+                state.template.given,
+                state.configured_at,
+                now,
+            ),
             health,
             incidents_of(state.hardware, failures),
             state.mig_config,
@@ -185,45 +193,62 @@ class Agent:
 
     # --- configuration ----------------------------------------------------------------------------
 
-    def _read_configuration(self, observed: ObservedObjects) -> None:
-        config_map = observed.config_maps.get(CONFIG_MAP)
-        text = ((config_map or {}).get("data") or {}).get(KEY, "")
-        profiles = [m for n, m in sorted(observed.config_maps.items()) if n != CONFIG_MAP]
-        profiles = [m for m in profiles if not m["metadata"]["name"].startswith(TOPOLOGY_PREFIX)]
+    def _read_config_maps(self, observed: ObservedObjects) -> None:
+        """Read the ConfigMaps that have changed; an invalid one leaves what was read before."""
+        maps, own = observed.config_maps, self._settings.namespace
+        profiles = [m for _, m in sorted(maps.items()) if is_profile(m)]
         versions = tuple(m["metadata"].get("resourceVersion") for m in profiles)
-        if self._read == (text, versions):
-            return
-        self._read = (text, versions)
-        where = f"ConfigMap {self._settings.namespace}/{CONFIG_MAP}"
-        metrics = self._exporter.metrics
-        try:
+
+        def configuration(text: str, where: str) -> ClusterConfiguration:
             if not text.strip():
                 raise InvalidClusterConfiguration(where, f"it has no text under {KEY}")
-            configuration = read_configuration(text, where, profiles_of(profiles, where))
-        except InvalidClusterConfiguration as error:
-            metrics.config_valid.set(0)
-            metrics.reloads.labels("invalid").inc()
-            log.error("%s: %s; the last valid configuration stays in use", where, error.seen)
-            self._send_event(config_map, "InvalidConfiguration", error.seen)
-            return
-        self._configuration = configuration
-        metrics.config_valid.set(1)
-        metrics.reloads.labels("valid").inc()
-        for warning in configuration.warnings:
-            log.warning("%s", warning)
+            found = read_configuration(text, where, profiles_of(profiles, where))
+            for warning in found.warnings:
+                log.warning("%s", warning)
+            return found
 
-    def _read_failures(self, observed: ObservedObjects) -> None:
-        config_map = observed.config_maps.get(FAILURES_CONFIG_MAP)
-        text = ((config_map or {}).get("data") or {}).get(FAILURES_KEY, "")
-        if text == self._failures_read:
-            return
-        self._failures_read = text
-        where = f"ConfigMap {self._settings.namespace}/{FAILURES_CONFIG_MAP}"
+        def layouts(text: str, where: str) -> LayoutBook:
+            return book_of(parse_parted_file(text, where)) if text else LayoutBook()
+
+        self._configuration = self._content(
+            f"{own}/{CONFIG_MAP}",
+            *(maps.get(CONFIG_MAP), KEY, configuration, self._configuration, versions),
+        )
+        self._failures = self._content(
+            f"{own}/{FAILURES_CONFIG_MAP}",
+            *(maps.get(FAILURES_CONFIG_MAP), FAILURES_KEY, read_failures, self._failures),
+        )
+        self._book = self._content(
+            self._settings.mig_config_map, observed.mig_config_map, MIG_KEY, layouts, self._book
+        )
+
+    def _content(
+        self,
+        place: str,
+        config_map: Document | None,
+        key: str,
+        read: Callable[[str, str], Content],
+        before: Content,
+        more: object = None,
+    ) -> Content:
+        """The content of a ConfigMap; `before` if it has not changed, or is invalid."""
+        text = ((config_map or {}).get("data") or {}).get(key, "")
+        if self._versions_read.get(place) == (text, more):
+            return before
+        self._versions_read[place] = (text, more)
+        metrics = self._exporter.metrics
         try:
-            self._failures = read_failures(text, where)
-        except InvalidClusterConfiguration as error:
-            log.error("%s: %s; the failures before stay", where, error.seen)
-            self._send_event(config_map, "InvalidFailures", error.seen)
+            content = read(text, f"ConfigMap {place}")
+        except LedgerError as error:
+            metrics.config_valid.labels(place).set(0)
+            metrics.reloads.labels(place, "invalid").inc()
+            message = f"{error.where}: {error.seen}"
+            log.error("%s; the last valid content stays in use", message)
+            self._send_event(config_map, "InvalidConfiguration", message)
+            return before
+        metrics.config_valid.labels(place).set(1)
+        metrics.reloads.labels(place, "valid").inc()
+        return content
 
     def _state(
         self, node: Document, template: NodeTemplate, observed: ObservedObjects, now: datetime
@@ -235,7 +260,7 @@ class Agent:
             return state
         hardware = without_mig(name, template.spec)
         known = _written_topology(observed.config_maps.get(TOPOLOGY_PREFIX + name))
-        new = AgentNode(template, hardware, now)
+        new = AgentNode(template, hardware, now, now)
         if known is not None and _same_cards(known.hardware, hardware):
             new.hardware = replace(hardware, layouts=known.hardware.layouts)
             new.holdings = [use.holding for use in known.uses if use.holding.uid]
@@ -258,22 +283,7 @@ class Agent:
 
     # --- MIG --------------------------------------------------------------------------------------
 
-    def _book(self, observed: ObservedObjects) -> LayoutBook | None:
-        """The layouts by name; None while the mig-parted file is invalid."""
-        text = ((observed.mig_config_map or {}).get("data") or {}).get("config.yaml", "")
-        if not text:
-            return LayoutBook()
-        try:
-            return book_of(parse_parted_file(text, self._settings.mig_config_map))
-        except LedgerError as error:
-            if error.seen not in self._warned:
-                self._warned.add(error.seen)
-                log.error("%s: %s", error.where, error.seen)
-            return None
-
-    def _change_layouts(
-        self, node: Document, state: AgentNode, book: LayoutBook | None, now: datetime
-    ) -> None:
+    def _change_layouts(self, node: Document, state: AgentNode, now: datetime) -> None:
         wanted = (node["metadata"].get("labels") or {}).get(CONFIG_LABEL, "")
         if not wanted or wanted == state.mig_config or state.template.spec.mig is None:
             return
@@ -283,12 +293,8 @@ class Agent:
             return
         state.changing_since, state.mig_config = None, wanted
         try:
-            if book is None:
-                raise InvalidScenarioValue(
-                    "the mig-parted file is invalid", "gpu-ledger mig check FILE"
-                )
             spec = state.template.spec
-            layouts = book.card_layouts(CardLayoutSpec(wanted, ()), spec.product, spec.cards)
+            layouts = self._book.card_layouts(CardLayoutSpec(wanted, ()), spec.product, spec.cards)
             new = state.hardware.relaid(layouts)
             self._check_unused(state, new)
         except InvalidScenarioValue as error:

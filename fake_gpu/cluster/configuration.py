@@ -16,6 +16,7 @@ from fake_gpu.cluster.errors import InvalidClusterConfiguration
 from fake_gpu.scenario.design_config import ForeignNodes, foreign_nodes
 from fake_gpu.scenario.errors import BadScenario
 from fake_gpu.scenario.spec_hardware import NodeSpec
+from fake_gpu.scenario.utilisation import Load, quoted_loads
 
 CONFIG_MAP = "topology"
 KEY = "topology.yml"
@@ -33,7 +34,7 @@ class GivenUse:
     namespace: str
     pod: str
     container: str
-    utilisation: int
+    load: Load
     used_mib: int
 
 
@@ -66,7 +67,7 @@ def read_configuration(
 ) -> ClusterConfiguration:
     """The configuration of a text; raises InvalidClusterConfiguration with every problem."""
     try:
-        found = foreign_nodes(text, where, profiles or {})
+        found = foreign_nodes(quoted_loads(text), where, profiles or {})
     except BadScenario as error:
         raise InvalidClusterConfiguration(where, error.seen) from error
     templates = {spec.name: NodeTemplate(spec, _given(found, spec.name)) for spec in found.nodes}
@@ -94,24 +95,27 @@ def _given(found: ForeignNodes, node: str) -> dict[int, GivenUse]:
                     workload.namespace,
                     workload.name,
                     container,
-                    load.utilisation.steps[0][1],
+                    load.utilisation,
                     load.memory_used_mib or 0,
                 )
     return given
+
+
+def is_profile(config_map: Document) -> bool:
+    return (config_map["metadata"].get("labels") or {}).get(PROFILE_LABEL) == "true"
 
 
 def profiles_of(config_maps: Sequence[Document], where: str) -> dict[str, Mapping[str, Any]]:
     """The operator's profiles that stand in ConfigMaps of their own, by name."""
     profiles: dict[str, Mapping[str, Any]] = {}
     for config_map in config_maps:
-        metadata = config_map["metadata"]
-        if (metadata.get("labels") or {}).get(PROFILE_LABEL) != "true":
-            continue
+        name = config_map["metadata"]["name"]
+        place = f"{where}: profile ConfigMap {name}"
         try:
             document = yaml.safe_load((config_map.get("data") or {}).get(PROFILE_KEY, ""))
         except yaml.YAMLError as error:
-            place = f"{where}/{metadata['name']}"
             raise InvalidClusterConfiguration(place, f"not YAML: {error}"[:300]) from error
-        if isinstance(document, Mapping):
-            profiles[metadata["name"].removeprefix(PROFILE_PREFIX)] = document
+        if not isinstance(document, Mapping):
+            raise InvalidClusterConfiguration(place, f"no mapping under {PROFILE_KEY}")
+        profiles[name.removeprefix(PROFILE_PREFIX)] = document
     return profiles

@@ -201,13 +201,14 @@ class AgentMetrics:
         name = "gpu_ledger_fake_gpu"
         self.config_valid = Gauge(
             f"{name}_configuration_valid",
-            "1 if the newest configuration is valid, 0 if an older one is in use.",
+            "1 if the newest content of a ConfigMap is valid, 0 if an older one is in use.",
+            ["config_map"],
             registry=self.registry,
         )
         self.reloads = Counter(
             f"{name}_configuration_reloads",
-            "Configurations that were read, by result.",
-            ["result"],
+            "Changed ConfigMaps that were read, by result.",
+            ["config_map", "result"],
             registry=self.registry,
         )
         self.conflicts = Counter(

@@ -199,9 +199,11 @@ def uses_of_holdings(
     holdings: Sequence[Holding],
     pods: Mapping[str, Document],
     given: Mapping[int, GivenUse],
+    configured_at: datetime,
     now: datetime,
 ) -> tuple[HoldingUse, ...]:
     """The uses of a node's devices; cards that no pod holds show what the configuration says."""
+    elapsed = int((now - configured_at).total_seconds())
     devices = {device.device_id: device for device in hardware.devices}
     found = []
     for holding in holdings:
@@ -213,7 +215,8 @@ def uses_of_holdings(
         of_card = [device for device in hardware.devices if device.card_index == card]
         if card not in held and len(of_card) == 1 and of_card[0].replica_count is None:
             holding = Holding(of_card[0].device_id, use.namespace, use.pod, "", use.container)
-            found.append(HoldingUse(holding, use.utilisation, use.used_mib))
+            load = use.load.play(stream(0, hardware.node, card))
+            found.append(HoldingUse(holding, load.pct_at(elapsed), use.used_mib))
     return tuple(found)
 
 

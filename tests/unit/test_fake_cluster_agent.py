@@ -59,6 +59,8 @@ class World:
         self.now = NOW
         self.text = text
         self.failures = ""
+        self.parted = PARTED
+        self.profiles: list[dict[str, Any]] = []
         self.pods: list[dict[str, Any]] = []
         self.api.put(
             "/api/v1/nodes/node-a",
@@ -101,9 +103,10 @@ class World:
         maps = [
             self.config_map("topology", "topology.yml", self.text),
             self.config_map(FAILURES_CONFIG_MAP, "failures.yaml", self.failures),
+            *self.profiles,
         ]
         written = self.api.objects.get("/api/v1/namespaces/gpus/configmaps/topology-node-a")
-        parted = self.config_map("mig-parted-config", "config.yaml", PARTED)
+        parted = self.config_map("mig-parted-config", "config.yaml", self.parted)
         self.agent.step(
             ObservedObjects(
                 [self.node],
@@ -119,6 +122,11 @@ class World:
         document = yaml.safe_load(self.api.objects[path]["data"]["topology.yml"])
         found: dict[str, Any] = document["nodes"]["node-a"]
         return found
+
+    def is_valid(self, config_map: str) -> float | None:
+        registry = self.exporter.metrics.registry
+        name = "gpu_ledger_fake_gpu_configuration_valid"
+        return registry.get_sample_value(name, {"config_map": config_map})
 
     def holders(self) -> list[str]:
         return [g["metrics"]["metadata"].get("container", "") for g in self.topology()["gpus"]]
@@ -213,12 +221,61 @@ def test_a_valid_change_applies_at_once_and_an_invalid_one_does_not() -> None:
         "InvalidConfiguration",
         "topology",
     )
-    registry = world.exporter.metrics.registry
-    assert registry.get_sample_value("gpu_ledger_fake_gpu_configuration_valid") == 0
+    assert world.is_valid("gpus/topology") == 0
     world.text = DESIGN
     world.step()
     assert world.labels["nvidia.com/gpu.product"] == "Tesla-K80"
-    assert registry.get_sample_value("gpu_ledger_fake_gpu_configuration_valid") == 1
+    assert world.is_valid("gpus/topology") == 1
+
+
+def test_a_profile_of_the_users_applies_at_once_and_an_invalid_one_does_not() -> None:
+    """The overridden H100 has 4 cards; the invalid profile is no mapping, then no product."""
+    world = World("nodePools: {x: {gpu: {profile: h100}}}\nnodePoolLabelKey: pool\n")
+    world.node["metadata"]["labels"]["pool"] = "x"
+    world.step()
+    assert world.allocatable == {"nvidia.com/gpu": "8"}
+    for version, (text, allocatable, is_valid) in enumerate(
+        [
+            ("devices: [{}, {}, {}, {}]", "4", 1),
+            ("- devices", "4", 0),
+            ("device_defaults: {name: no such card}", "4", 0),
+            ("devices: [{}]", "1", 1),
+        ]
+    ):
+        profile = world.config_map("gpu-profile-h100", "profile.yaml", text)
+        profile["metadata"] |= {
+            "labels": {"fake-gpu-operator/gpu-profile": "true"},
+            "resourceVersion": str(version),
+        }
+        world.profiles = [profile]
+        world.step()
+        assert world.allocatable == {"nvidia.com/gpu": allocatable}
+        assert world.is_valid("gpus/topology") == is_valid
+    first, second = [event["message"] for event in world.api.events]
+    assert "gpu-profile-h100: no mapping under profile.yaml" in first
+    assert "no product 'no-such-card'" in second
+
+
+def test_a_utilisation_profile_in_the_configuration_is_followed_and_reloaded() -> None:
+    """As the design document writes it: an hour of 80, an hour of 0, five times."""
+    phases = '{ { time: "1h" utilization: 80 }, { time: "1h" utilization: 0 } repeat: 5 }'
+    world = World(DESIGN.replace("utilization: 10\n", f"utilization: {phases}\n"))
+    world.step()
+
+    def shown() -> float:
+        return world.samples("DCGM_FI_DEV_GPU_UTIL")[0][1]
+
+    assert shown() == 80
+    for seconds, expected in ((3600, 0), (3600, 80), (7 * 3600, 0), (3600, 0)):
+        world.step(seconds)
+        assert shown() == expected
+    world.text = DESIGN.replace("utilization: 10\n", "utilization: 140\n")
+    world.step()
+    assert world.is_valid("gpus/topology") == 0
+    assert shown() == 0
+    world.text = DESIGN.replace("utilization: 10\n", "utilization: 20-30\n")
+    world.step()
+    assert shown() in range(20, 31)
 
 
 def test_pools_are_found_by_their_label() -> None:
@@ -409,6 +466,32 @@ def test_a_label_changes_the_layout_as_mig_manager_does() -> None:
     }
 
 
+def test_an_added_layout_can_be_used_at_once_and_an_invalid_file_changes_nothing() -> None:
+    world = World(MIG_NODE)
+    world.step()
+    change(world, "own")
+    assert world.labels["nvidia.com/mig.config.state"] == "failed"
+    own = '  own:\n    - {devices: all, mig-enabled: true, mig-devices: {"2g.10gb": 3}}\n'
+    world.parted = PARTED + own
+    change(world, "one-card")
+    change(world, "own")
+    assert world.allocatable["nvidia.com/mig-2g.10gb"] == "6"
+    world.parted = PARTED + own.replace("mig-enabled: true", "mig-enabled: maybe")
+    world.step()
+    assert world.is_valid("gpu-operator-resources/mig-parted-config") == 0
+    [event] = world.api.events
+    assert (event["reason"], event["involvedObject"]["name"]) == (
+        "InvalidConfiguration",
+        "mig-parted-config",
+    )
+    assert world.allocatable["nvidia.com/mig-2g.10gb"] == "6"
+    change(world, "one-card")  # the layouts of the last valid file
+    assert world.labels["nvidia.com/mig.config.state"] == "success"
+    world.parted = PARTED
+    world.step()
+    assert world.is_valid("gpu-operator-resources/mig-parted-config") == 1
+
+
 def test_a_recreated_instance_has_another_uuid() -> None:
     world = World(MIG_NODE)
     world.step()
@@ -529,7 +612,12 @@ def test_invalid_failures_change_nothing_and_raise_an_event() -> None:
     world.failures = "node-a: [{mode: explode}]"
     world.step()
     assert world.allocatable == {"nvidia.com/gpu": "1"}
-    assert [e["reason"] for e in world.api.events] == ["InvalidFailures"]
+    [event] = world.api.events
+    assert (event["reason"], event["involvedObject"]["name"]) == (
+        "InvalidConfiguration",
+        FAILURES_CONFIG_MAP,
+    )
+    assert world.is_valid("gpus/fake-gpu-failures") == 0
 
 
 # --- with a kubelet -------------------------------------------------------------------------------
