@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -15,6 +16,7 @@ from orchestration.cli.nodes import _shown
 from orchestration.cli.usage import _label_notes
 from tests.marts_in_memory import START, facts
 from warehouse.reports import inventory, nodes, quotas
+from warehouse.reports.opened_facts import RememberedResults
 from warehouse.reports.usage import UnknownGrouping, burn_rates, outage_credits, usage
 
 HOUR = timedelta(hours=1)
@@ -240,3 +242,20 @@ def test_a_quota_shows_its_free_devices() -> None:
     [row] = quotas.quotas_of_hour(marts, START, "a")
     assert row["free_count"] == 5
     assert quotas.last_hour_of_quotas(facts({})) is None
+
+
+def test_remembered_results_are_bounded_and_their_rows_are_copies() -> None:
+    marts = replace(facts({}), remembered=RememberedResults(rows_limit=10))
+
+    def draws(count: int) -> list[dict[str, object]]:
+        """A result that differs each time that the statement runs."""
+        return marts.rows("select random() as draw from range($n)", {"n": count})
+
+    first = draws(4)
+    copied = [dict(row) for row in first]
+    first[0]["draw"] = -1
+    assert draws(4) == copied
+    assert draws(10) != draws(10)  # more rows than are remembered
+    last = draws(5)
+    assert draws(5) == last
+    assert draws(4) != copied  # forgotten with the limit

@@ -191,6 +191,19 @@ def test_a_request_keeps_the_version_that_it_opened(tmp_path: Path) -> None:
     assert len(list(home.snapshots.glob("*.duckdb"))) == 3 + 2
 
 
+def test_results_of_all_clusters_are_not_those_of_a_reader_of_some(tmp_path: Path) -> None:
+    rows = marts(pod("vision", "a"), pod("vision", "b", 7, cluster_id="c2"))
+    rows["dim_clusters"].append({"cluster_id": "c2", "cluster_name": "west"})
+    home, _ = snapshots_of(tmp_path, rows)
+    reader = Snapshots(home.snapshots)
+    found = []
+    for clusters in (None, ["c1"], ["c2"], ["c1", "c2"], ["c1"], None):
+        with reader.opened("vision", clusters) as facts:
+            [row] = facts.rows("select sum(cost_nanos) as nanos from fct_pod_hours")
+            found.append(row["nanos"])
+    assert found == [12, 5, 7, 12, 5, 12]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -11,7 +11,8 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,39 @@ class FactsOfAnotherVersion(TemporarilyUnavailable):
         )
 
 
+Result = tuple[list[str], list[tuple[Any, ...]]]
+"""The names of columns, and rows."""
+
+
+class RememberedResults:
+    """Results of statements on a file that does not change, so that the next request for them needs
+    no query. Safe for several threads. All are forgotten when they have too many rows."""
+
+    def __init__(self, rows_limit: int) -> None:
+        self._rows_limit = rows_limit
+        self._results: dict[tuple[str, str], Result] = {}
+        self._row_count = 0
+        self._lock = threading.Lock()
+
+    def result(
+        self, statement: str, parameters: Mapping[str, object], run: Callable[[], Result]
+    ) -> Result:
+        """The remembered result, or the one of `run`."""
+        key = (statement, repr(parameters))
+        found = self._results.get(key)
+        if found is None:
+            found = run()
+            size = len(found[1]) + 1
+            with self._lock:
+                if self._row_count + size > self._rows_limit:
+                    self._results.clear()
+                    self._row_count = 0
+                if size <= self._rows_limit:
+                    self._results[key] = found
+                    self._row_count += size
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Marts behind an open connection; tables are named without a schema."""
@@ -71,18 +105,28 @@ class Facts:
     periods: tuple[str, ...]
     newest_name: str = ""  # empty: the last one
     left_out: tuple[str, ...] = ()  # names of clusters whose rows the reader may not see
+    remembered: RememberedResults | None = None
 
     def rows(self, statement: str, parameters: Mapping[str, object] | None = None) -> list[Row]:
         """The rows of a query, as dictionaries, in its order; raises FactsOfAnotherVersion."""
 
+        given = dict(parameters or {})
+        if self.remembered is None:
+            names, found = self._run(statement, given)
+        else:
+            names, found = self.remembered.result(
+                statement, given, lambda: self._run(statement, given)
+            )
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def _run(self, statement: str, parameters: dict[str, object]) -> Result:
         try:
-            found = self.connection.execute(statement, dict(parameters or {}))
+            found = self.connection.execute(statement, parameters)
         except (duckdb.CatalogException, duckdb.BinderException) as cause:
             # Queries belong to the project: a table or column that the file lacks was added later.
             said = str(cause).splitlines()[0]
             raise FactsOfAnotherVersion(str(self.path), self.periods, said) from cause
-        names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        return [column[0] for column in found.description or ()], found.fetchall()
 
     def require(self, window: Interval) -> tuple[str, ...]:
         """The periods that a window touches; raises NoFactsYet when one was never counted."""
