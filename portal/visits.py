@@ -45,6 +45,8 @@ LOG = logging.getLogger("gpu_ledger.portal")
 
 CONCURRENT_LIMIT = 8
 """Requests of one caller at a time; a page needs three."""
+WAITING_LIMIT, WAIT_SECONDS = 8, 2.0
+"""More requests of one caller that wait for those, and how long. Each takes one of 40 threads."""
 BURST_LIMIT, PER_SECOND_LIMIT = 120, 20
 """Requests of one caller: so many at once, and then so many per second."""
 CALLERS_REMEMBERED = 10_000
@@ -61,20 +63,24 @@ class _Allowance:
     tokens: float = BURST_LIMIT
     checked_at: float = 0.0
     running: int = 0
+    waiting: int = 0
 
 
 class RequestLimits:
     """How many requests each caller may send."""
 
-    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, seconds: Callable[[], float] = time.monotonic, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
         self._seconds = seconds
-        self._lock = threading.Lock()
+        self._wait_seconds = wait_seconds
+        self._ended = threading.Condition()
         self._callers: OrderedDict[str, _Allowance] = OrderedDict()
 
     @contextmanager
     def of(self, caller: str) -> Iterator[None]:
-        """Count a request while it runs; raises TooManyRequests."""
-        with self._lock:
+        """Count a request while it runs, after a wait for earlier ones; raises TooManyRequests."""
+        with self._ended:
             allowance = self._callers.setdefault(caller, _Allowance(checked_at=self._seconds()))
             self._callers.move_to_end(caller)
             while len(self._callers) > CALLERS_REMEMBERED:
@@ -83,15 +89,30 @@ class RequestLimits:
             gained = (now - allowance.checked_at) * PER_SECOND_LIMIT
             allowance.tokens = min(BURST_LIMIT, allowance.tokens + gained)
             allowance.checked_at = now
-            if allowance.tokens < 1 or allowance.running >= CONCURRENT_LIMIT:
+            if allowance.tokens < 1 or not self._is_next(allowance):
                 raise TooManyRequests()
             allowance.tokens -= 1
             allowance.running += 1
         try:
             yield
         finally:
-            with self._lock:
+            with self._ended:
                 allowance.running -= 1
+                self._ended.notify_all()
+
+    def _is_next(self, allowance: _Allowance) -> bool:
+        """Whether a request may run now, or after a short wait."""
+        if allowance.running < CONCURRENT_LIMIT:
+            return True
+        if allowance.waiting >= WAITING_LIMIT:
+            return False
+        allowance.waiting += 1
+        try:
+            return self._ended.wait_for(
+                lambda: allowance.running < CONCURRENT_LIMIT, self._wait_seconds
+            )
+        finally:
+            allowance.waiting -= 1
 
 
 @dataclass(frozen=True)

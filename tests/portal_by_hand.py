@@ -424,7 +424,8 @@ def portal_of(
     }
     settings = PortalSettings(
         snapshots=Snapshots(home.snapshots),
-        limits=RequestLimits(count().__next__),  # tests send many requests in a second
+        # Tests send many requests in a second.
+        limits=RequestLimits(count().__next__, wait_seconds=0),
         documents=home.documents,
         authority=authority or TokenFile(path),
         clock=StoppedClock(NOW),

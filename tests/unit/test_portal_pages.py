@@ -13,6 +13,7 @@ import html
 import logging
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -652,7 +653,7 @@ def test_requests_of_a_caller_are_limited() -> None:
 
 
 def test_a_caller_has_at_most_eight_requests_at_a_time() -> None:
-    limits = RequestLimits(lambda: 0.0)
+    limits = RequestLimits(lambda: 0.0, wait_seconds=0)
     with contextlib.ExitStack() as running:
         for _ in range(8):
             running.enter_context(limits.of("a"))
@@ -662,6 +663,27 @@ def test_a_caller_has_at_most_eight_requests_at_a_time() -> None:
             pass
     with limits.of("a"):
         pass
+
+
+def test_eight_more_requests_of_a_caller_wait_for_its_first() -> None:
+    limits = RequestLimits(lambda: 0.0, wait_seconds=60)
+
+    def one() -> str:
+        try:
+            with limits.of("a"):
+                return "done"
+        except TooManyRequests:
+            return "refused"
+
+    with ThreadPoolExecutor(9) as pool, contextlib.ExitStack() as running:
+        for _ in range(8):
+            running.enter_context(limits.of("a"))
+        later = [pool.submit(one) for _ in range(9)]
+        refused = next(as_completed(later, timeout=30))
+        running.close()
+        assert refused.result() == "refused"
+        results = sorted(each.result(timeout=30) for each in later)
+    assert results == ["done"] * 8 + ["refused"]
 
 
 def test_a_request_over_the_limit_is_429_with_the_time_to_wait(portal: Portal) -> None:
