@@ -71,8 +71,13 @@ named as (
             {% endfor %}
             else 'operator_not_ready'
         end as problem,
-        case when telemetry.metric like 'gpu_operator_%' then telemetry.metric else '' end
-            as component,
+        case
+            when
+                telemetry.metric like 'gpu_operator_%'
+                or telemetry.metric in ('{{ (counters | last)[1] | join("', '") }}')
+                then telemetry.metric
+            else ''
+        end as component,
         cast(
             case
                 -- Devices that the plugin offers; -1 if the plugin is off.
@@ -113,7 +118,8 @@ named as (
 
 ),
 
--- Of the names of one field, and of several pods in an hour, the largest reading.
+-- Of the names of one field, and of several pods in an hour, the largest reading. The counters of
+-- NVLink count different errors; the largest of them would hide a rise of another.
 readings as (
 
     select
