@@ -66,7 +66,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """A pod on the node that holds devices."""
+    """A pod on the node, with the devices that it holds."""
 
     namespace: str
     name: str
@@ -76,6 +76,11 @@ class NodePod:
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether a drain evicts the pod: not those of DaemonSets, and not static ones."""
+        return not self.controller.startswith(("DaemonSet/", "Node/"))
 
     @property
     def tenant(self) -> str:
@@ -192,10 +197,10 @@ def plan(
         cluster_id = client.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
     finally:
         client.close()
-    pods = [pod for pod in pods if pod.devices]
     product = _product(product_name, catalogue, node_name)
     geometry = catalogue.geometry_of(product)
-    cards = _cards(node_name, labels, geometry, product, parsed, page, pods)
+    holders = [pod for pod in pods if pod.devices]
+    cards = _cards(node_name, labels, geometry, product, parsed, page, holders)
     name, plan = _choose(geometry, product, cards, parsed, profile, wanted)
     history = _history(home_path, str(cluster_id))
     document = _document(node_name, product, plan, name, config_map, pods, history)
@@ -481,7 +486,9 @@ def _document(
     pods: Sequence[NodePod],
     history: Withdrawals | None,
 ) -> Document:
-    evicted = [pod for pod in pods if pod.key in plan.evicted]
+    evicted = [
+        pod for pod in pods if pod.key in plan.evicted or (plan.needs_drain and pod.is_drained)
+    ]
     entry = "" if name or not plan.changed else _entry(plan)
     return {
         "schema": SCHEMA,
@@ -613,15 +620,17 @@ def _print(document: Document) -> None:
     pods = document["evicted_pods"]
     emit(pods, "table", title="Pods that must go", empty="Pods that must go: none")
     for pod in pods:
-        if not pod["controller"]:
-            click.echo(
-                f"warning: {pod['namespace']}/{pod['pod']} has no controller: an evicted "
-                "pod is not created again",
-                err=True,
-            )
+        name, controller = f"{pod['namespace']}/{pod['pod']}", pod["controller"]
+        if not controller:
+            text = "has no controller: an evicted pod is not created again"
+        elif controller.startswith("DaemonSet/"):
+            text = f"is created again at once by {controller}: exclude the node from it first"
+        else:
+            continue
+        click.echo(f"warning: {name} {text}", err=True)
     scope = "drain" if document["needs_drain"] else "evictions" if pods else "cordon"
     sentences = {
-        "drain": "Every card changes: the node has to be drained.",
+        "drain": "Every card changes: the node has to be drained; pods without GPUs go too.",
         "evictions": "These evictions suffice; other pods of the node go on.",
         "cordon": "No pod holds a card that changes.",
     }

@@ -19,7 +19,9 @@ from click.testing import CliRunner, Result
 
 from orchestration.cli.main import cli
 from tests.json_output import differences
+from tests.marts_by_hand import Pod, World, at
 from tests.marts_in_memory import START, facts
+from warehouse.connection import connected
 from warehouse.reports.withdrawals import withdrawals
 
 PARTED = """\
@@ -48,7 +50,8 @@ NODE = {
 
 
 def pod(namespace: str, name: str, resources: dict[str, str], owner: str = "") -> dict[str, Any]:
-    owners = [{"kind": "ReplicaSet", "name": owner, "controller": True}] if owner else []
+    kind, _, owner = owner.rpartition("/")
+    owners = [{"kind": kind or "ReplicaSet", "name": owner, "controller": True}] if owner else []
     return {
         "metadata": {"namespace": namespace, "name": name, "ownerReferences": owners},
         "spec": {"containers": [{"name": "main", "resources": {"limits": resources}}]},
@@ -59,7 +62,9 @@ def pod(namespace: str, name: str, resources: dict[str, str], owner: str = "") -
 PODS = [
     pod("team-a", "train", {"nvidia.com/mig-1g.5gb": "1"}),
     pod("team-b", "serve", {"nvidia.com/mig-1g.5gb": "1"}, owner="serve-7d"),
-    pod("kube-system", "proxy", {"cpu": "1"}),
+    pod("kube-system", "proxy", {"cpu": "1"}, owner="DaemonSet/proxy"),
+    pod("team-c", "web", {"cpu": "1"}, owner="web-5f"),
+    pod("kube-system", "etcd-gpu-1", {"cpu": "1"}, owner="Node/gpu-1"),
 ]
 PAGE = "".join(
     f'DCGM_FI_DEV_FB_USED{{gpu="{card}",GPU_I_PROFILE="1g.5gb",GPU_I_ID="{7 + number}",'
@@ -211,6 +216,56 @@ def test_a_pod_with_a_claim_may_be_on_every_card(tmp_path: Path) -> None:
         assert [row["pod"] for row in plan["evicted_pods"]] == ["serve"]
 
 
+def test_a_drain_names_all_pods_that_it_evicts(kubeconfig: Path) -> None:
+    """Four instances 3g.20gb need both cards. A drain leaves DaemonSets and static pods."""
+    arguments = ("--want", "3g.20gb=4", "--metrics", "@page.prom")
+    plan = planned(kubeconfig, *arguments)
+    assert plan["needs_drain"]
+    assert [row["pod"] for row in plan["evicted_pods"]] == ["train", "serve", "web"]
+    assert plan["evicted_pods"][2]["devices"] == {}
+    drain = "kubectl drain gpu-1 --ignore-daemonsets --delete-emptydir-data --timeout=600s"
+    assert plan["commands"][2] == drain
+    assert not [line for line in plan["commands"] if "eviction" in line]
+    assert "get daemonsets.apps" in plan["rights"]
+    assert "the node has to be drained" in run(kubeconfig, *arguments).stdout
+
+
+def test_a_plan_warns_of_a_pod_that_its_controller_creates_again(tmp_path: Path) -> None:
+    watcher = pod("team-d", "watcher-x", {"nvidia.com/mig-1g.5gb": "1"}, owner="DaemonSet/watcher")
+    documents = {
+        "/api/v1/nodes/gpu-1": NODE,
+        "/api/v1/pods": {"items": [watcher]},
+        "/api/v1/namespaces/kube-system": {"metadata": {"uid": "cluster-1"}},
+    }
+    (tmp_path / "parted.yaml").write_text(PARTED)
+    with api_server(documents, tmp_path) as kubeconfig:
+        text = run(kubeconfig, "--config", "@parted.yaml", "--profile", "halves").stderr
+    assert "team-d/watcher-x is created again at once by DaemonSet/watcher" in text
+
+
+def test_the_duration_of_earlier_changes_is_in_the_plan(kubeconfig: Path, tmp_path: Path) -> None:
+    """Two cards of 42 units, withdrawn for 300 s in one hour, and for 100 s in another."""
+    pods = [Pod("team-a", "p", at(f"0{day} 10:00"), at(f"0{day} 10:30")) for day in (7, 9)]
+    home = World(tmp_path / "home", pods=pods).write()
+    with connected(home.warehouse_path) as connection:
+        for day, seconds in ((7, 300), (9, 100)):
+            connection.execute(
+                "update marts.fct_node_share_hours set cluster_id = 'cluster-1',"
+                " installed_share_seconds = 2 * 42 * 3600, withdrawn_share_seconds = 2 * 42 * ?"
+                " where dimension = 'compute' and day(hour_started_at) = ?",
+                [seconds, day],
+            )
+    arguments = ("--want", "3g.20gb=2", "--metrics", "@page.prom", "--home", str(home.path))
+    assert planned(kubeconfig, *arguments)["withdrawn_seconds"] == {
+        "changes": 2,
+        "median_seconds": 300,
+        "longest_seconds": 300,
+        "median_card_seconds": 600,
+    }
+    text = run(kubeconfig, *arguments).stdout
+    assert "by 2 recorded changes: median 300 s (600 card-seconds), longest 300 s" in text
+
+
 def test_wanted_instances_choose_a_configuration_of_the_file(kubeconfig: Path) -> None:
     plan = planned(
         kubeconfig, "--config", "@parted.yaml", "--want", "3g.20gb=2", "--metrics", "@page.prom"
@@ -274,9 +329,11 @@ def test_a_plan_that_cannot_be_made_is_refused(
 
 
 def test_consecutive_hours_of_withdrawn_time_are_one_withdrawal() -> None:
-    """Two cards: 600 s of both across an hour's end, and 300 s of one, which counts half."""
+    """Two cards: 600 s of both across an hour's end, 300 s of one, which counts half, and 900 s of
+    both in half an hour, after which the node was removed.
+    """
 
-    def hour(node: str, number: int, withdrawn: int) -> dict[str, Any]:
+    def hour(node: str, number: int, withdrawn: int, installed: int = 3600) -> dict[str, Any]:
         return {
             "cluster_id": "c",
             "node_name": node,
@@ -284,11 +341,12 @@ def test_consecutive_hours_of_withdrawn_time_are_one_withdrawal() -> None:
             "dimension": "compute",
             "hour_started_at": START + timedelta(hours=number),
             "share_denominator": 7,
-            "installed_share_seconds": Decimal(2 * 7 * 3600),
+            "installed_share_seconds": Decimal(2 * 7 * installed),
             "withdrawn_share_seconds": Decimal(7 * withdrawn),
         }
 
     rows = [hour("a", 0, 2 * 200), hour("a", 1, 2 * 400), hour("a", 5, 300), hour("b", 1, 0)]
+    rows.append(hour("b", 3, 2 * 900, installed=1800))
     found = withdrawals(facts({"fct_node_share_hours": rows}), "c")
-    assert (found.count, found.median_seconds, found.longest_seconds) == (2, 600, 600)
+    assert (found.count, found.median_seconds, found.longest_seconds) == (3, 600, 900)
     assert withdrawals(facts({"fct_node_share_hours": rows}), "d").count == 0

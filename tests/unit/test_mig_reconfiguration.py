@@ -68,6 +68,7 @@ def test_a_plan_evicts_as_few_pods_as_any_layout(seed: int) -> None:
         return
     plan = plan_instances(geometry, cards, wanted)
     assert (len(plan.evicted), len(plan.changed)) == expected
+    assert plan.needs_drain == (expected[1] == len(cards)), "every layout changes every card"
     offered = dict(plan.offered_after)
     assert all(offered.get(name, 0) >= count for name, count in wanted.items())
     for card in plan.cards:
@@ -151,6 +152,8 @@ def test_a_configuration_evicts_the_pods_of_changed_cards() -> None:
     assert plan.evicted == ("a/whole",)
     assert [card.changes for card in plan.cards] == [True, False, False]
     assert [card.changes_mode for card in plan.cards] == [True, False, False]
+    assert not plan.needs_drain
+    assert plan_configuration(A100, cards[:1], entries).needs_drain
     assert plan.surviving == ((P1, 5), (P2, 1), (P7, 1))
 
 

@@ -1,18 +1,28 @@
 with
 
+-- A node may be measured for a part of an hour; its cards are those of its fullest hour.
+installed as (
+
+    select
+        node_name,
+        gpu_class,
+        hour_started_at,
+        withdrawn_share_seconds,
+        max(installed_share_seconds) over (partition by node_name, gpu_class) as whole_hour
+    from fct_node_share_hours
+    where cluster_id = $cluster_id and dimension = 'compute'
+
+),
+
 hours as (
 
     select
         node_name,
         gpu_class,
         hour_started_at,
-        3600 * withdrawn_share_seconds // installed_share_seconds as withdrawn_seconds
-    from fct_node_share_hours
-    where
-        cluster_id = $cluster_id
-        and dimension = 'compute'
-        and installed_share_seconds > 0
-        and withdrawn_share_seconds > 0
+        3600 * withdrawn_share_seconds // whole_hour as withdrawn_seconds
+    from installed
+    where withdrawn_share_seconds > 0 and whole_hour > 0
 
 ),
 
