@@ -67,7 +67,7 @@ BENCHES = {
 }
 # A benchmark that takes longer is stopped; its goal counts as not measured.
 BENCH_SECONDS_LIMIT = 1200
-DISTRIBUTIONS = ("duckdb", "pyarrow", "dbt-core", "dagster", "msgspec")
+DISTRIBUTIONS = ("duckdb", "polars", "pyarrow", "dbt-core", "dagster", "msgspec")
 
 
 @dataclass(frozen=True, slots=True)

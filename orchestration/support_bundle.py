@@ -25,7 +25,7 @@ from domain.interval import format_instant
 from orchestration import open_hours, period_state
 from orchestration.open_home import OpenHome
 
-DISTRIBUTIONS = ("gpu-ledger", "dagster", "duckdb", "dbt-core", "dbt-duckdb", "pyarrow")
+DISTRIBUTIONS = ("gpu-ledger", "dagster", "duckdb", "dbt-core", "dbt-duckdb", "pyarrow", "polars")
 # The earliest date of a file in a ZIP: bundles of the same home have the same bytes.
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 # The newest attempts are listed one by one: a month of ten clusters with a pull per day.

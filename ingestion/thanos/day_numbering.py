@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,25 +27,18 @@ def renumber_series(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     series = tables["series"]
     if not series.num_rows:
         return tables
-    identity = _identities(series).dictionary_encode()
-    which = identity.indices.to_numpy()
-    _, earliest = np.unique(which, return_index=True)
-    distinct = pa.table(
-        {
-            "metric": series.column("metric").take(earliest),
-            "pod": series.column("pod").take(earliest),
-            "identity": identity.dictionary,
-        }
+    columns = {name: series.column(name) for name in ("series_key", "metric", "pod")}
+    listed = pl.DataFrame(pa.table({**columns, "identity": _identities(series)})).with_row_index()
+    first_key = listed.select(pl.min("series_key")).item() // KEYS_PER_FILE * KEYS_PER_FILE
+    numbered = (
+        listed.unique("identity", keep="first", maintain_order=True)
+        .sort("metric", "pod", "identity", nulls_last=True)
+        .with_columns(new_key=first_key + pl.int_range(pl.len()))
     )
-    order = _sorted_by(distinct, ["metric", "pod", "identity"])
-    first_key = int(np.min(series.column("series_key"))) // KEYS_PER_FILE * KEYS_PER_FILE
-    new_keys = np.arange(first_key, first_key + len(order), dtype=np.int64)
-    key_of = np.empty(len(order), np.int64)
-    key_of[order] = new_keys
-    old_keys = series.column("series_key").combine_chunks()
-    keys = (old_keys, key_of[which])
+    key_of_each = listed.join(numbered.select("identity", "new_key"), on="identity", how="left")
+    keys = (key_of_each["series_key"], key_of_each["new_key"])
     return {
-        "series": _with_keys(series.take(earliest[order]), new_keys),
+        "series": _with_keys(series.take(numbered["index"].to_numpy()), numbered["new_key"]),
         "runs": _renumbered(
             tables["runs"],
             keys,
@@ -71,17 +64,16 @@ def _identities(series: pa.Table) -> Any:
     return pc.binary_join_element_wise(*parts, _PART)
 
 
-def _renumbered(table: pa.Table, keys: tuple[Any, Any], order: Sequence[str]) -> pa.Table:
+def _renumbered(
+    table: pa.Table, keys: tuple[pl.Series, pl.Series], order: Sequence[str]
+) -> pa.Table:
     old_keys, new_keys = keys
-    places = pc.index_in(table.column("series_key"), value_set=old_keys)
-    fresh = _with_keys(table, new_keys[places.to_numpy()])
-    return fresh.take(_sorted_by(fresh, order))
+    fresh = _with_keys(
+        table, pl.Series(table.column("series_key")).replace_strict(old_keys, new_keys)
+    )
+    return fresh.take(pc.sort_indices(fresh, [(name, "ascending") for name in order]))
 
 
-def _with_keys(table: pa.Table, keys: Any) -> pa.Table:
+def _with_keys(table: pa.Table, keys: pl.Series) -> pa.Table:
     place = table.column_names.index("series_key")
-    return table.set_column(place, "series_key", pa.array(keys))
-
-
-def _sorted_by(table: pa.Table, names: Sequence[str]) -> Any:
-    return pc.sort_indices(table, [(name, "ascending") for name in names]).to_numpy()
+    return table.set_column(place, "series_key", keys.to_arrow())
