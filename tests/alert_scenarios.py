@@ -117,6 +117,13 @@ def each_step_is_notified_once(scene: Scene) -> None:
     assert len(scene.notified()) == 2
 
 
+def a_step_inhibits_a_lower_one_that_was_notified(scene: Scene) -> None:
+    """For one peer: a pair has no fixed count while the lower step fires (see above)."""
+    scene.spend_and_settle(1, vision=55)
+    assert len(scene.spend_and_settle(2, vision=95).posted) == 2
+    assert scene.notified() == [("vision", ["50"]), ("vision", ["90"])]
+
+
 def of_several_steps_at_once_the_highest_is_notified(scene: Scene) -> None:
     assert len(scene.spend_and_settle(1, vision=100).posted) == 4
     assert scene.notified() == [("vision", ["100"])]

@@ -24,7 +24,14 @@ import yaml
 from clients.alertmanager import Alertmanager
 from idle_pruner.alerts import post_stop_notice
 from idle_pruner.cluster import ObjectName
-from tests.alert_scenarios import OCTOBER, SCENARIOS, TEN_MINUTES, Labels, Scene
+from tests.alert_scenarios import (
+    OCTOBER,
+    SCENARIOS,
+    TEN_MINUTES,
+    Labels,
+    Scene,
+    a_step_inhibits_a_lower_one_that_was_notified,
+)
 from tests.servers.process import free_port, missing, running, wait_for
 
 pytestmark = pytest.mark.servers
@@ -32,25 +39,30 @@ pytestmark = pytest.mark.servers
 DEBIAN = Path("/usr/bin/prometheus-alertmanager")
 SHIPPED = Path(__file__).parents[2] / "deploy" / "alerts" / "alertmanager.yml"
 GROUP_SECONDS = 2
+SEPARATE_SECONDS = 10
+"""A group interval in which alerts are posted long before the group is notified again."""
 
 
-def config(url: str) -> str:
+def config(url: str, group_seconds: int) -> str:
     """The shipped configuration with short times, and one receiver for everything."""
     whole: dict[str, Any] = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))
-    times = {"group_wait": "1s", "group_interval": f"{GROUP_SECONDS}s", "repeat_interval": "1h"}
+    times = {"group_wait": "1s", "group_interval": f"{group_seconds}s", "repeat_interval": "1h"}
     whole["route"] |= times
     for receiver in whole["receivers"]:
         receiver["webhook_configs"] = [{"url": url, "send_resolved": False}]
     return yaml.safe_dump(whole)
 
 
-class Pair(Scene):
-    """Two peers of one cluster, and the webhooks that they sent."""
+class Peers(Scene):
+    """The peers of one cluster, usually two, and the webhooks that they sent."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, peer_count: int = 2, group_seconds: int = GROUP_SECONDS
+    ) -> None:
         super().__init__(folder)
+        self.group_seconds = group_seconds
         self.received: list[dict[str, Any]] = []
-        self.ports = [(free_port(), free_port()) for _ in range(2)]
+        self.ports = [(free_port(), free_port()) for _ in range(peer_count)]
         self.later = timedelta(0)
         self._running: dict[int, ExitStack] = {}
         self._start_count = 0
@@ -100,9 +112,10 @@ class Pair(Scene):
         folder = self.folder / f"peer{number}{f'-{self._start_count}' if is_forgetful else ''}"
         folder.mkdir(exist_ok=True)
         file = folder / "alertmanager.yml"
-        file.write_text(config(f"http://127.0.0.1:{self._server.server_port}/"))
+        url = f"http://127.0.0.1:{self._server.server_port}/"
+        file.write_text(config(url, self.group_seconds))
         port, cluster = self.ports[number]
-        other = self.ports[1 - number][1]
+        others = [gossip for _, gossip in self.ports if gossip != cluster]
         command = [
             str(DEBIAN),
             f"--config.file={file}",
@@ -110,7 +123,7 @@ class Pair(Scene):
             f"--web.listen-address=127.0.0.1:{port}",
             f"--cluster.listen-address=127.0.0.1:{cluster}",
             f"--cluster.advertise-address=127.0.0.1:{cluster}",
-            f"--cluster.peer=127.0.0.1:{other}",
+            *(f"--cluster.peer=127.0.0.1:{gossip}" for gossip in others),
             "--cluster.settle-timeout=2s",
             "--cluster.peer-timeout=2s",
         ]
@@ -135,26 +148,34 @@ class Pair(Scene):
 
 
 @contextmanager
-def pair_in(folder: Path) -> Iterator[Pair]:
+def peers_in(
+    folder: Path, peer_count: int = 2, group_seconds: int = GROUP_SECONDS
+) -> Iterator[Peers]:
     if not DEBIAN.exists():
         missing("Alertmanager is not here: `apt-get install prometheus-alertmanager`")
-    pair = Pair(folder)
+    peers = Peers(folder, peer_count, group_seconds)
     try:
-        pair.start(0)
-        pair.start(1)
-        yield pair
+        for number in range(peer_count):
+            peers.start(number)
+        yield peers
     finally:
-        pair.close()
+        peers.close()
 
 
 @pytest.mark.parametrize("check_scenario", SCENARIOS, ids=lambda one: one.__name__)
 def test_a_real_pair_notifies(check_scenario: Callable[[Scene], None], tmp_path: Path) -> None:
-    with pair_in(tmp_path) as pair:
+    with peers_in(tmp_path) as pair:
         check_scenario(pair)
 
 
+def test_a_real_alertmanager_inhibits_a_lower_step_that_was_notified(tmp_path: Path) -> None:
+    with peers_in(tmp_path, 1, SEPARATE_SECONDS) as alone:
+        a_step_inhibits_a_lower_one_that_was_notified(alone)
+        assert len(alone.received) == 2
+
+
 def test_an_alert_begins_when_it_was_posted_and_has_a_receiver(tmp_path: Path) -> None:
-    with pair_in(tmp_path) as pair:
+    with peers_in(tmp_path) as pair:
         pair.spend_and_settle(1, vision=55)
         for url in pair.urls:
             [alert] = httpx.get(f"{url}/api/v2/alerts").json()
@@ -167,7 +188,7 @@ def test_an_alert_begins_when_it_was_posted_and_has_a_receiver(tmp_path: Path) -
 
 def test_the_notice_of_a_stop_is_notified(tmp_path: Path) -> None:
     name = ObjectName("apps/v1", "Deployment", "team-a", "train")
-    with pair_in(tmp_path) as pair:
+    with peers_in(tmp_path) as pair:
         for url in pair.urls:
             until = pair.now() + TEN_MINUTES
             assert post_stop_notice(url, name, "idle", pair.now(), until) == []

@@ -18,13 +18,24 @@ from portal.alerting.deliveries import Deliveries, delivered_at
 from portal.alerting.plan import StepToPost
 from portal.alerting.rules import inhibitions
 from portal.alerting.sending import SendResult, send_alerts
-from tests.alert_scenarios import BUDGET, OCTOBER, SCENARIOS, TEN_MINUTES, Scene
+from tests.alert_scenarios import (
+    BUDGET,
+    OCTOBER,
+    SCENARIOS,
+    TEN_MINUTES,
+    Scene,
+    a_step_inhibits_a_lower_one_that_was_notified,
+)
 from tests.fake_alertmanager import BEGIN, FakeAlertmanager, FakePair
 from warehouse.reports.budgets import BudgetState
 from warehouse.store import FolderStore
 
 
-@pytest.mark.parametrize("check_scenario", SCENARIOS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "check_scenario",
+    [*SCENARIOS, a_step_inhibits_a_lower_one_that_was_notified],
+    ids=lambda one: one.__name__,
+)
 def test_the_alertmanager_in_memory_notifies(
     check_scenario: Callable[[Scene], None], tmp_path: Path
 ) -> None:
