@@ -83,13 +83,13 @@ ENGINE    ?= podman
 REGISTRY  ?= localhost
 COMPONENT ?= collector
 VERSION   := 0.1.0
-IMAGES    := $(patsubst deploy/%/Containerfile,%,$(wildcard deploy/*/Containerfile))
+IMAGES    := $(shell sed -n 's/^FROM component AS //p' deploy/Containerfile)
 # An image has no time of its own: the same commit on the same base gives the same image.
 BUILD_OPTIONS ?= --timestamp 0
 
 image: $(READY) ## Build the image of COMPONENT= as REGISTRY=/gpu-ledger/COMPONENT:VERSION.
 	@$(BIN)/python -m tests.release.image_context $(COMPONENT) build/image/$(COMPONENT)
-	@$(ENGINE) build $(BUILD_OPTIONS) --file deploy/$(COMPONENT)/Containerfile \
+	@$(ENGINE) build $(BUILD_OPTIONS) --file deploy/Containerfile --target $(COMPONENT) \
 	  --tag $(REGISTRY)/gpu-ledger/$(COMPONENT):$(VERSION) build/image/$(COMPONENT)
 
 images: ## Build the image of every component.

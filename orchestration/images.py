@@ -1,7 +1,7 @@
 """The images of every component and of what they stand on, and mirror sets for OpenShift.
 
 Put here: names and tags, and the two files that `init --mirror` writes.
-Not here: building our own images (`deploy/COMPONENT/Containerfile`).
+Not here: building our own images (`deploy/Containerfile`).
 """
 
 from __future__ import annotations

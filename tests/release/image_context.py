@@ -1,7 +1,7 @@
 """Writes the build context of an image: `python -m tests.release.image_context COMPONENT FOLDER`.
 
 Put here: the wheel, the locked requirements with hashes, and the list of them (SBOM, CycloneDX).
-Not here: the images themselves (`deploy/COMPONENT/Containerfile`).
+Not here: the images themselves (`deploy/Containerfile`).
 
 The same commit gives the same bytes; with `--timestamp` the images are equal as well.
 """
@@ -9,6 +9,7 @@ The same commit gives the same bytes; with `--timestamp` the images are equal as
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,8 @@ LEDGER = "ledger"
 
 def components() -> list[str]:
     """Every component with an image, by name."""
-    return sorted(path.parent.name for path in (ROOT / "deploy").glob("*/Containerfile"))
+    text = (ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")
+    return sorted(re.findall(r"^FROM component AS (.+)$", text, re.MULTILINE))
 
 
 def export(component: str, *options: str) -> str:

@@ -1,6 +1,6 @@
 """The contents of each image, from its own lock: as any user, on a read-only root, without network.
 
-Put here: one environment per component, built like its Containerfile, and the command in it.
+Put here: one environment per component, built as in the Containerfile, and the command in it.
 Not here: building images, which needs an engine and a base; manifests (`test_deployment`).
 """
 
@@ -13,10 +13,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from domain.interval import HOUR
+from fake_gpu.clock import driven, epoch
+from fake_gpu.fleet.build import build_fleet
+from fake_gpu.scenario.load import load_scenario
+from fake_gpu.serve import serve
+from orchestration.demo.demo_home import make_home
 from tests.portal_by_hand import portal_at
 from tests.release.clean_machine import ALONE
 from tests.release.image_context import LEDGER, components, requirements, write_context
@@ -25,15 +32,16 @@ from tests.servers.process import missing
 pytestmark = pytest.mark.servers
 
 ROOT = Path(__file__).parents[2]
+CONTAINERFILE = (ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8")
 USER = 1000650000  # in the range that OpenShift assigns
-# Size of libraries and wheel; the base image is chosen by the site.
+# Size of libraries and wheel, compiled; the base image is chosen by the site.
 MEGABYTES_LIMIT = {
-    "collector": 100,
-    "portal": 130,
-    "idle-pruner": 60,
-    "amd-exporter": 60,
-    "fake-gpu": 80,
-    LEDGER: 1050,
+    "collector": 70,
+    "portal": 120,
+    "idle-pruner": 55,
+    "amd-exporter": 40,
+    "fake-gpu": 75,
+    LEDGER: 850,
 }
 # The host's root, read-only; the environment and one writable folder, at their own paths.
 SANDBOX = """
@@ -93,25 +101,36 @@ class Image:
         locked = ["--require-hashes", "-r", folder / "requirements.txt"]
         subprocess.run([*install, *locked], check=True)
         subprocess.run([*install, wheel], check=True)
-        for cleaning in re.findall(
-            r"&& (find /opt/gpu-ledger/lib .*) \\\\\n", container_text(component)
-        ):
-            here = cleaning.replace("/opt/gpu-ledger", str(self.environment))
-            subprocess.run(["/bin/sh", "-ec", here], check=True)
+        _, _, after = CONTAINERFILE.partition("/dist/*.whl \\\n && ")
+        removes_and_compiles, _, _ = after.partition("\n\n")
+        here = removes_and_compiles.replace("/opt/gpu-ledger", str(self.environment))
+        subprocess.run(["/bin/sh", "-ec", here], check=True)
         for above in (folder, *list(folder.parents)[:-2]):
             above.chmod(above.stat().st_mode | 0o011)  # the user may enter the folder
 
-    def run(self, *arguments: str | Path, status: int = 0) -> str:
-        """Run the command of the image as an arbitrary user."""
-        entry = entrypoint(self.component)
-        parts = [self.root, self.environment, self.volume, USER, sys.base_prefix]
-        parts += [*entry, *arguments]
-        command = ["unshare", "-m", "-n", "-p", "-i", "-u", "--fork", "--kill-child"]
-        command += ["--propagation", "private", sys.executable, "-c", ALONE, "/bin/sh", "-ec"]
-        command += [SANDBOX, "sh", *map(str, parts)]
+    def run(self, *arguments: str | Path, status: int = 0, clock_url: str = "") -> str:
+        """Run the command of the image; with the clock of a simulated fleet it reaches the host."""
+        clock = ["env", f"GPU_LEDGER_NOW={clock_url}"] if clock_url else []
+        command = [*clock, *entrypoint(self.component), *arguments]
+        return self.run_program(*command, status=status, is_alone=not clock_url)
+
+    def run_python(self, text: str, *arguments: str) -> str:
+        return self.run_program("python", "-P", "-c", text, *arguments)
+
+    def run_program(self, *program: str | Path, status: int = 0, is_alone: bool = True) -> str:
+        """Run a program of the environment as an arbitrary user."""
+        parts = [self.root, self.environment, self.volume, USER, sys.base_prefix, *program]
+        command = ["unshare", "-m", "-p", "-i", "-u", "--fork", "--kill-child"]
+        command += ["--propagation", "private", *(("-n", sys.executable, "-c", ALONE) * is_alone)]
+        command += ["/bin/sh", "-ec", SANDBOX, "sh", *map(str, parts)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=400)
-        assert ran.returncode == status, f"{arguments}\n{ran.stdout[-2000:]}\n{ran.stderr[-2000:]}"
+        assert ran.returncode == status, f"{program}\n{ran.stdout[-2000:]}\n{ran.stderr[-2000:]}"
         return ran.stdout + ran.stderr
+
+    def own_volume(self) -> None:
+        """Give the files of the volume to the user, as the cluster's `fsGroup` does."""
+        for path in (self.volume, *self.volume.rglob("*")):
+            os.chown(path, USER, 0)
 
     @property
     def megabytes(self) -> int:
@@ -119,20 +138,18 @@ class Image:
         return sum(path.stat().st_size for path in files) // 1_000_000
 
 
-def container_text(component: str) -> str:
-    return (ROOT / "deploy" / component / "Containerfile").read_text(encoding="utf-8")
-
-
 def entrypoint(component: str) -> Sequence[str]:
-    [found] = re.findall(r"^ENTRYPOINT \[(.*)\]$", container_text(component), re.MULTILINE)
-    return shlex.split(found.replace(",", " "))
+    """The command of the component's stage, or of the stage that all of them begin with."""
+    stages = dict(re.findall(r"^FROM \S+ AS (\S+)\n((?:(?!FROM ).*\n)*)", CONTAINERFILE, re.M))
+    found = re.findall(r"^ENTRYPOINT \[(.*)\]$", stages["component"] + stages[component], re.M)
+    return shlex.split(found[-1].replace(",", " "))
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Callable[[str], Image]:
     if os.geteuid() != 0 or not all(shutil.which(name) for name in ("unshare", "setpriv")):
         missing("only root can make a sandbox with another user here")
-    return lambda component: Image(component, tmp_path_factory.mktemp(component), wheel)
+    return cache(lambda component: Image(component, tmp_path_factory.mktemp(component), wheel))
 
 
 def small(image: Image) -> Image:
@@ -149,11 +166,47 @@ def test_the_ledger_bills_a_month(image: Callable[[str], Image]) -> None:
     assert "Read-only file system" in refused
 
 
+UP = """
+import json, re, signal, subprocess, sys, time
+from urllib.request import HTTPCookieProcessor, Request, build_opener
+up = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+said = iter(up.stdout.readline, "")
+address = next(found[1] for line in said if (found := re.match(r"Dagster is at (\\S+)", line)))
+pages = build_opener(HTTPCookieProcessor())
+pages.open(address)  # begins a session
+query = "{ instance { daemonHealth { allDaemonStatuses { daemonType healthy } } } }"
+asked = Request(
+    re.match("http://[^/]+", address)[0] + "/graphql",
+    json.dumps({"query": query}).encode(),
+    {"Content-Type": "application/json"},
+)
+deadline = time.monotonic() + 120
+while time.monotonic() < deadline:
+    health = json.load(pages.open(asked))["data"]["instance"]["daemonHealth"]
+    unhealthy = [one["daemonType"] for one in health["allDaemonStatuses"] if not one["healthy"]]
+    if not unhealthy:
+        break
+    time.sleep(0.2)
+print("unhealthy:", unhealthy)
+up.send_signal(signal.SIGINT)
+print("ended with", up.wait(60))
+"""
+
+
+def test_the_ledger_serves_dagster(image: Callable[[str], Image]) -> None:
+    ledger = image(LEDGER)
+    home = ledger.volume / "schedules"
+    ledger.run("init", home)
+    command = [*entrypoint(LEDGER), "up", "--home", str(home), "--port", "3000"]
+    said = ledger.run_python(UP, *command)
+    assert "unhealthy: []" in said
+    assert "ended with 0" in said
+
+
 def test_the_portal_shows_a_tenants_page(image: Callable[[str], Image]) -> None:
     portal = small(image("portal"))
     made = portal_at(portal.volume)
-    for path in (portal.volume, *portal.volume.rglob("*")):
-        os.chown(path, USER, 0)
+    portal.own_volume()
     asks = (
         "import sys, threading, time, urllib.error, urllib.request as u\n"
         "from orchestration.cli.main import main\n"
@@ -173,36 +226,26 @@ def test_the_portal_shows_a_tenants_page(image: Callable[[str], Image]) -> None:
         f"sys.argv = ['gpu-ledger', 'portal', '--home', {str(made.home.path)!r}]\n"
         "main()\n"
     )
-    said = run_python(portal, asks)
+    said = portal.run_python(asks)
     assert "12.00 USD" in said
 
 
-def run_python(image: Image, text: str) -> str:
-    """Run a program in the environment of an image, instead of its command."""
-    parts = [image.root, image.environment, image.volume, USER, sys.base_prefix]
-    parts += ["python", "-P", "-c", text]
-    command = ["unshare", "-m", "-n", "-p", "-i", "-u", "--fork", "--kill-child"]
-    command += ["--propagation", "private", sys.executable, "-c", ALONE, "/bin/sh", "-ec"]
-    command += [SANDBOX, "sh", *map(str, parts)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    return ran.stdout + ran.stderr
-
-
-CONFIG = """
-[clusters.c1.kubernetes]
-url = "https://127.0.0.1:1"
-"""
-
-
-def test_the_collector_looks_for_its_api_server(image: Callable[[str], Image]) -> None:
+def test_the_collector_writes_its_journal(image: Callable[[str], Image]) -> None:
     collector = small(image("collector"))
-    home = collector.volume / "home"
-    home.mkdir()
-    (home / "config.toml").write_text(CONFIG)
-    for path in (home, home / "config.toml"):
-        os.chown(path, USER, 0)
-    said = collector.run("collect", "c1", "--home", home, status=3)
-    assert "SERVER-001 https://127.0.0.1:1" in said
+    fleet = build_fleet(load_scenario("thin_line"))
+    start = epoch(fleet.started_at)
+    cluster = fleet.clusters[0].cluster_id
+    with serve(fleet, driven(start)) as running:
+        home = make_home(
+            collector.volume / "home", fleet, running.thanos_url, running.kubernetes_urls
+        )
+        collector.own_volume()
+        arguments = ("collect", cluster, "--drive-to", f"{start + HOUR:%Y-%m-%dT%H}")
+        clock_url = f"{running.control_url}/-/clock"
+        collector.run(*arguments, "--home", home.path, clock_url=clock_url)
+    segments = list(home.path.rglob(f"*{cluster}*/**/*.jsonl"))
+    assert segments
+    assert {path.stat().st_uid for path in segments} == {USER}
 
 
 def test_the_idle_pruner_looks_for_its_prometheus(image: Callable[[str], Image]) -> None:
@@ -232,7 +275,7 @@ def test_the_agent_of_simulated_gpus_checks_its_topology(image: Callable[[str], 
     topology.chmod(0o644)
     assert "NVIDIA-A100-SXM4-40GB" in agent.run("fake", "cluster", "check", topology)
     # Everything that the agent imports is in the image.
-    said = run_python(agent, "import fake_gpu.cluster.agent, fake_gpu.cluster.plugin; print('ok')")
+    said = agent.run_python("import fake_gpu.cluster.agent, fake_gpu.cluster.plugin; print('ok')")
     assert said == "ok\n"
 
 
