@@ -27,7 +27,7 @@ import msgspec
 import zstandard
 
 from bench.measurement import Measurement
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
 from ingestion.kubernetes.journal import JournalWriter
@@ -84,7 +84,7 @@ def _collected(pages: list[bytes], folder: Path) -> tuple[float, float, float]:
         return found
 
     unpacking: list[float] = []
-    client = KubernetesClient(ClusterAccess("https://api.example"), httpx.MockTransport(answer))
+    client = KubernetesClient(ServerAccess("https://api.example"), httpx.MockTransport(answer))
     state, writer = JournalState(), JournalWriter(FolderStore(folder), CLUSTER_ID, "bench", "bench")
 
     def take(page: ListedPage) -> None:

@@ -22,7 +22,7 @@ import httpx
 import msgspec
 
 from bench.measurement import Measurement
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
 from domain.clock import StoppedClock
@@ -40,12 +40,12 @@ RATIO_LIMIT, MEMORY_LIMIT_MIB = 4.0, 1024.0
 def measure() -> list[Measurement]:
     kubernetes = _cluster()
     with serving(_responses()) as url, tempfile.TemporaryDirectory() as folder:
-        prometheus = PrometheusClient(url)
+        prometheus = PrometheusClient(ServerAccess(url))
         before = _peak_mib()
         bare = _seconds(lambda: [prometheus.raw_samples(f"{m}[1800s]", NOW) for m in METRICS])
         evidence = _seconds(lambda: collect_evidence(prometheus, NOW, timedelta(minutes=30)))
         client = KubernetesClient(
-            ClusterAccess("http://kubernetes.example"), httpx.MockTransport(kubernetes.answer)
+            ServerAccess("http://kubernetes.example"), httpx.MockTransport(kubernetes.answer)
         )
         records = Records(Path(folder) / "records.jsonl")
         pruner = Pruner(client, prometheus, records, PruneSettings(), StoppedClock(NOW))

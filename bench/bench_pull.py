@@ -30,13 +30,14 @@ from pathlib import Path
 
 from bench.large_window import SLOTS, measure_pull
 from bench.measurement import CannotMeasure, Measurement
+from clients.prometheus import PrometheusResponse
 from domain.clock import SystemClock
 from domain.interval import HOUR, Interval
 from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.query_runner import PullMemory
-from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
 from warehouse.manifest import Attempt, Sampling
 from warehouse.store import FolderStore
 
@@ -127,10 +128,10 @@ class Puller:
         self.home = folder / "home"
         self.memory = PullMemory()
 
-    def pull(self, client: type[ThanosClient] | None = None, encoding: str = "") -> Attempt:
+    def pull(self, client: type[AttemptClient] | None = None, encoding: str = "") -> Attempt:
         shutil.rmtree(self.home, ignore_errors=True)
         started_at = datetime.fromtimestamp(START, UTC)
-        with (client or ThanosClient)(
+        with (client or AttemptClient)(
             self.source.thanos.connection, encoding=encoding
         ) as connected:
             return pull_hours(
@@ -148,8 +149,8 @@ def queries_of_pull(puller: Puller) -> tuple[list[Form], float]:
     """The queries of a pull, for curl to send as well; and the MiB of their responses."""
     forms: list[Form] = []
 
-    class Recording(ThanosClient):
-        def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
+    class Recording(AttemptClient):
+        def post(self, path: str, form: Mapping[str, str]) -> PrometheusResponse:
             forms.append((path, dict(form)))
             return super().post(path, form)
 

@@ -35,8 +35,8 @@ from domain.interval import Interval
 from ingestion.evidence.landing import Landing
 from ingestion.rebuild import compact_settled
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours
-from ingestion.thanos.thanos_client import ThanosClient
 from warehouse.manifest import Sampling
 from warehouse.store import FolderStore
 
@@ -145,7 +145,7 @@ def landed(fleet: list[PodSeries], folder: Path, names: tuple[str, ...]) -> tupl
     landing = Landing(FolderStore(folder / "landing"))
     clock = StoppedClock(datetime.fromtimestamp(START, UTC) + timedelta(days=DAYS + 5))
     samples = 0
-    with ThanosClient(connection, httpx.MockTransport(say)) as client:
+    with AttemptClient(connection, httpx.MockTransport(say)) as client:
         for day in range(DAYS):
             at = datetime.fromtimestamp(START, UTC) + timedelta(days=day)
             window = Interval(at, at + timedelta(days=1))

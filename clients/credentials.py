@@ -1,7 +1,7 @@
-"""The credentials of a client: a bearer token, an authority, a certificate of our own.
+"""The address of a server, and the credentials of a client: token, authority, client certificate.
 
-Put here: reading them from their files, and the errors of files that cannot be used.
-Not here: requests (`clients.kubernetes`, `clients.prometheus`, `ingestion.thanos`).
+Put here: reading credentials from their files, and the errors of files that cannot be used.
+Not here: requests (`clients.kubernetes`, `clients.prometheus`, `clients.alertmanager`).
 
 Verification cannot be skipped: a server is trusted through the system's or a given authority. A
 token is sent over TLS only, and is read again from its file for every request, because it rotates.
@@ -12,9 +12,13 @@ from __future__ import annotations
 import re
 import ssl
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from domain.errors import TemporarilyUnavailable, WrongUse
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 # The characters of a header. RFC 6750 allows fewer, but tokens of Rancher contain a colon.
 _TOKEN = re.compile(rb"[\x21-\x7e]+")
@@ -47,6 +51,39 @@ class TokenWithoutTls(WrongUse):
             why="anyone on the network could read the token, and the cluster with it",
             remedy="write the URL with https:// and give the CA file",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """The address of a server, and the credentials of the user. Certificates are PEM texts."""
+
+    url: str
+    ca_file: Path | None = None
+    ca_pem: str = ""
+    token: str = ""
+    token_file: Path | None = None  # read for every request, because tokens rotate
+    certificate_pem: str = ""
+    key_pem: str = ""
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    proxy: str = ""  # else HTTPS_PROXY and NO_PROXY are used
+
+    def current_token(self) -> str:
+        return self.token if self.token_file is None else read_token(self.token_file)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        files = (self.ca_file, self.certificate_file)
+        if not self.url.startswith("https://") and not any(files):
+            return None
+        own = f"{self.certificate_pem}\n{self.key_pem}\n" if self.certificate_pem else ""
+        return make_tls_context(
+            self.ca_file, self.certificate_file, self.key_file, self.ca_pem, own
+        )
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the server is this machine."""
+    return urlsplit(url).hostname in LOOPBACK
 
 
 def read_token(path: Path) -> str:

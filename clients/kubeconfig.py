@@ -9,15 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from clients.credentials import CredentialUnreadable, make_tls_context, read_token
+from clients.credentials import CredentialUnreadable, ServerAccess
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 OWN_TOKEN = Path("/var/run/secrets/gpu-ledger")
@@ -25,37 +23,9 @@ OWN_TOKEN = Path("/var/run/secrets/gpu-ledger")
 KUBECONFIG_BYTES_LIMIT = 4 << 20  # a file of a thousand contexts has 2 MB
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAccess:
-    """One API server and the user that requests are sent as. Certificates are PEM texts."""
-
-    url: str
-    ca_file: Path | None = None
-    ca_pem: str = ""
-    token: str = ""
-    token_file: Path | None = None  # read for every request, because tokens rotate
-    certificate_pem: str = ""
-    key_pem: str = ""
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    proxy: str = ""  # else HTTPS_PROXY and NO_PROXY are used
-
-    def current_token(self) -> str:
-        return self.token if self.token_file is None else read_token(self.token_file)
-
-    def tls_context(self) -> ssl.SSLContext | None:
-        files = (self.ca_file, self.certificate_file)
-        if not self.url.startswith("https://") and not any(files):
-            return None
-        own = f"{self.certificate_pem}\n{self.key_pem}\n" if self.certificate_pem else ""
-        return make_tls_context(
-            self.ca_file, self.certificate_file, self.key_file, self.ca_pem, own
-        )
-
-
 def find_cluster_access(
     kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None
-) -> ClusterAccess:
+) -> ServerAccess:
     """The given kubeconfig, else the pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config."""
     environment = os.environ if environment is None else environment
     if kubeconfig is None:
@@ -63,7 +33,7 @@ def find_cluster_access(
         for folder in (SERVICE_ACCOUNT, OWN_TOKEN):
             if host and (folder / "token").exists():
                 name = f"[{host}]" if ":" in host else host
-                return ClusterAccess(
+                return ServerAccess(
                     f"https://{name}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}",
                     ca_file=folder / "ca.crt",
                     token_file=folder / "token",
@@ -78,7 +48,7 @@ def default_kubeconfig(environment: Mapping[str, str]) -> Path:
     return next((path for path in named if path.exists()), Path.home() / ".kube" / "config")
 
 
-def read_kubeconfig(path: Path) -> ClusterAccess:
+def read_kubeconfig(path: Path) -> ServerAccess:
     """The current context of a kubeconfig."""
     config = _load(path)
     context = _entry(path, config, "contexts", str(config.get("current-context") or ""), "context")
@@ -100,7 +70,7 @@ def read_kubeconfig(path: Path) -> ClusterAccess:
             "certificates. Set certificate-authority instead",
         )
     token_file = user.get("tokenFile")
-    return ClusterAccess(
+    return ServerAccess(
         url.rstrip("/"),
         ca_pem=_pem(path, cluster, "certificate-authority"),
         token="" if token_file else str(user.get("token") or ""),

@@ -19,10 +19,9 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from clients.credentials import TokenWithoutTls
+from clients.credentials import ServerAccess, TokenWithoutTls
 from clients.http_transport import make_transport
 from clients.json_text import NOT_JSON, unique_json
-from clients.kubeconfig import ClusterAccess
 from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreachable
 from clients.kubernetes_responses import KubernetesResponse
 from clients.redaction import secret_of
@@ -67,7 +66,7 @@ class KubernetesClient:
 
     def __init__(
         self,
-        access: ClusterAccess,
+        access: ServerAccess,
         transport: httpx.BaseTransport | None = None,
         *,
         silence_seconds: float = SILENCE_SECONDS,

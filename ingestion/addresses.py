@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, urlsplit
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+from clients.credentials import is_loopback
 
 Fault = tuple[str, str]
 """A description of the fault, and the remedy."""
@@ -27,7 +27,7 @@ def server_fault(url: str, *, sends_token: bool) -> Fault | None:
     if not url.startswith(("http://", "https://")):
         seen = f"url is {url!r}" if url else "url is missing"
         return seen, 'write url = "https://…", the address without /api/v1'
-    if sends_token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+    if sends_token and parts.scheme == "http" and not is_loopback(url):
         remedy = "use the https:// address, with ca_file for a private authority"
         return "a token would be sent over http://, readable on the way", remedy
     return None

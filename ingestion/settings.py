@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from clients.credentials import ServerAccess
 from domain.errors import BadInput
 from ingestion.addresses import Fault, place_fault, proxy_fault, server_fault
 from ingestion.exporter_pins import NO_PINS, PIN, Pins
@@ -87,6 +88,22 @@ class Connection:
     client_key_file: str = ""
     proxy: str = ""
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
+
+    @property
+    def access(self) -> ServerAccess:
+        """The address and the credentials, for a client."""
+        return ServerAccess(
+            self.url,
+            ca_file=_path(self.ca_file),
+            token_file=_path(self.token_file),
+            certificate_file=_path(self.client_certificate_file),
+            key_file=_path(self.client_key_file),
+            proxy=self.proxy,
+        )
+
+
+def _path(name: str) -> Path | None:
+    return Path(name) if name else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from clients.alertmanager import AlertmanagerFailed
+from clients.prometheus import PrometheusClient
 from domain.errors import LedgerError
 from ingestion.doctor_lines import DoctorLine
 from ingestion.settings import ThanosSettings
-from ingestion.thanos.thanos_client import ThanosClient, connected_to
 from orchestration import alerting
 from orchestration.open_home import OpenHome
 from portal.alerting.alerts import STEP_REACHED
@@ -124,7 +124,7 @@ def _ruled(opened: OpenHome) -> _Way:
     problems = []
     for store in _stores(opened):
         try:
-            with connected_to(store.connection, None) as client:
+            with PrometheusClient(store.connection.access) as client:
                 if _labels(client, f"{PREFIX}_snapshot_readable"):
                     return _ruled_in(client, store.name)
         except LedgerError as error:
@@ -134,7 +134,7 @@ def _ruled(opened: OpenHome) -> _Way:
     return _Way(RULED, False, seen, remedy)
 
 
-def _ruled_in(client: ThanosClient, store: str) -> _Way:
+def _ruled_in(client: PrometheusClient, store: str) -> _Way:
     if _labels(client, f"{PREFIX}_tenant_cost"):
         recorded = _labels(client, RECORDED_COST)
         if not recorded:
@@ -163,7 +163,7 @@ def _ruled_in(client: ThanosClient, store: str) -> _Way:
 
 def _doubled(opened: OpenHome) -> Iterator[DoctorLine]:
     for store in _stores(opened):
-        with connected_to(store.connection, None) as client:
+        with PrometheusClient(store.connection.access) as client:
             firing = _labels(client, f'ALERTS{{alertname="{STEP_REACHED}"}}')
             if firing or STEP_REACHED in (_rules(client) or ()):
                 seen = f"{store.name} has the rule {STEP_REACHED}, too: steps are notified twice"
@@ -178,14 +178,14 @@ def _stores(opened: OpenHome) -> list[ThanosSettings]:
     return [found[name] for name in sorted(found)]
 
 
-def _labels(client: ThanosClient, query: str) -> list[dict[str, str]]:
+def _labels(client: PrometheusClient, query: str) -> list[dict[str, str]]:
     """The labels of each series of a query; none where there is no response that says so."""
     reply = client.get("/api/v1/query", {"query": query})
     decoded = _decoded(reply.body, _Vector)
     return [one.metric for one in decoded.data.result] if decoded else []
 
 
-def _rules(client: ThanosClient) -> set[str] | None:
+def _rules(client: PrometheusClient) -> set[str] | None:
     """The names of all alert rules; None where the store does not list them."""
     decoded = _decoded(client.get("/api/v1/rules", {"type": "alert"}).body, _Rules)
     if decoded is None:

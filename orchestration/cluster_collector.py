@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 
-from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import WATCH_SECONDS, KubernetesClient
 from domain.errors import InvalidSetting
 from domain.interval import HOUR, Interval, format_instant, hour_of
@@ -43,15 +41,7 @@ def client_of(opened: OpenHome, cluster_id: str, *, driven: bool = False) -> Kub
             remedy="add the table with url, token_file and ca_file, then run `gpu-ledger "
             "decisions check`",
         )
-    server = kubernetes.connection
-    access = ClusterAccess(
-        server.url,
-        token_file=_file(server.token_file),
-        ca_file=_file(server.ca_file),
-        certificate_file=_file(server.client_certificate_file),
-        key_file=_file(server.client_key_file),
-        proxy=server.proxy,
-    )
+    access = kubernetes.connection.access
     return KubernetesClient(access, watch_seconds=DRIVEN_WATCH_SECONDS if driven else WATCH_SECONDS)
 
 
@@ -106,7 +96,3 @@ def collector_stuck(
         f"the collector of {cluster_id}, at {format_instant(instant)}",
         f"it did not catch up within {STEP_SECONDS_LIMIT:.0f} s ({reasons})",
     )
-
-
-def _file(name: str) -> Path | None:
-    return Path(name) if name else None

@@ -25,12 +25,12 @@ import yaml
 from clients.alertmanager import Alertmanager
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import ServerRefused
+from clients.prometheus import QUERY_PATH, PrometheusClient
 from domain.clock import Clock
 from domain.errors import LedgerError
 from ingestion.acm import ALLOWLIST_NAME, HUB_NAMESPACE, allowlist
 from ingestion.doctor_lines import DoctorLine, clock_line
 from ingestion.settings import Connection, Settings
-from ingestion.thanos.thanos_client import ThanosClient
 from ingestion.yaml_text import yaml_text
 from portal.alerting.alerts import NOT_KNOWN, STEP_REACHED
 from portal.alerting.rules import PROVIDER_ALERTS
@@ -198,8 +198,8 @@ def token_lines(settings: Settings) -> Iterator[DoctorLine]:
     """Whether each sample store answers a query with the token of the settings."""
     stores = [one.thanos for one in settings.clusters.values() if one.thanos is not None]
     for thanos in {one.name: one for one in stores}.values():
-        with ThanosClient(thanos.connection) as client:
-            reply = client.post("/api/v1/query", {"query": "time()"})
+        with PrometheusClient(thanos.connection.access) as client:
+            reply = client.post(QUERY_PATH, {"query": "time()"})
         seen = reply.failure or f"HTTP {reply.status}"
         is_refused = reply.status in (401, 403)
         remedy = "check url, proxy, ca_file and the NetworkPolicy"

@@ -29,7 +29,7 @@ Progress = Callable[[int, int, str], None]
 CLUSTERS_AT_ONCE = 2
 """Responses and labels of two clusters are in memory, up to 300 MB each. A third one would wait for
 the same processor. Each cluster has connections of its own, so a hub behind two clusters has twice
-the connections that `ingestion.thanos.thanos_client` permits for one."""
+the connections that `ingestion.thanos.attempt_client` permits for one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 
 Document = dict[str, Any]
@@ -29,7 +29,7 @@ class ApplyingApi:
         self._version = 0
 
     def client(self) -> KubernetesClient:
-        access = ClusterAccess("http://api.test")
+        access = ServerAccess("http://api.test")
         return KubernetesClient(access, transport=httpx.MockTransport(self._respond))
 
     def put(self, path: str, document: Document) -> Document:

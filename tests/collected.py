@@ -20,7 +20,7 @@ from typing import Any
 
 import uvicorn
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import VirtualClock, driven, epoch
@@ -86,7 +86,7 @@ class World:
             "retry": QUICK,
             "lockstep": True,
         } | settings
-        client = KubernetesClient(ClusterAccess(self.url))
+        client = KubernetesClient(ServerAccess(self.url))
         self.collector = Collector(client, self.spool, self.clock, CollectorSettings(**wanted))
         self._stop = threading.Event()
         self._thread = self.collector.run_in_thread(self._stop)

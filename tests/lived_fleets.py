@@ -38,8 +38,8 @@ from ingestion.kubernetes.observations import Bookmark, Broken, Event, Listed, O
 from ingestion.kubernetes.projections import owner as owner_projection
 from ingestion.kubernetes.pull import pull_hours as pull_journal
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours as pull_samples
-from ingestion.thanos.thanos_client import ThanosClient
 from tests.store_in_memory import MemoryStore
 from warehouse.home import Home
 from warehouse.manifest import Sampling
@@ -334,7 +334,7 @@ def _ask_samples(
         source = FleetSeries(fleet, dict(histories), clock, ledger)
         app = make_app(source, clock, ApiOptions(replica_labels=labels))
         transport = through(InProcess(app, telemetry))
-        client = ThanosClient(connection, transport, wait=lambda seconds: None)
+        client = AttemptClient(connection, transport, wait=lambda seconds: None)
         for cluster in fleet.clusters:
             settings = ThanosSettings("hub", connection, replica_labels=labels)
             asked = ClusterSource(cluster.cluster_id, settings, sampling_of(cluster))

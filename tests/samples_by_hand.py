@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 import httpx
 
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
-from ingestion.thanos.thanos_client import ThanosClient
+from ingestion.thanos.attempt_client import AttemptClient
 from warehouse.manifest import Sampling
 
 TEN = datetime(2026, 10, 1, 10, tzinfo=UTC)
@@ -97,8 +97,8 @@ class Server:
             answer.status_code, headers=answer.headers, stream=Chunks(answer.content)
         )
 
-    def client(self) -> ThanosClient:
-        return ThanosClient(
+    def client(self) -> AttemptClient:
+        return AttemptClient(
             CLUSTER.thanos.connection, httpx.MockTransport(self), wait=lambda seconds: None
         )
 

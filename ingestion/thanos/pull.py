@@ -27,6 +27,7 @@ from ingestion.metric_catalogue import (
     queried_entries,
 )
 from ingestion.settings import ClusterSource
+from ingestion.thanos.attempt_client import AttemptClient, connected_to
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.hour_facts import HourFacts, attempt_facts, hourly_facts
 from ingestion.thanos.outcomes import (
@@ -46,7 +47,6 @@ from ingestion.thanos.telemetry import (
     device_hours,
     function_response,
 )
-from ingestion.thanos.thanos_client import ThanosClient, connected_to
 from warehouse.manifest import (
     Attempt,
     AttemptDraft,
@@ -98,14 +98,14 @@ def pull_hours(
     landing: Landing,
     home_runs: Path,
     clock: Clock,
-    client: ThanosClient | None = None,
+    client: AttemptClient | None = None,
     memory: PullMemory | None = None,
 ) -> Attempt:
     """Query a window, land the responses, append the attempt, write its runs."""
     hours = _queryable_hours(cluster, window, clock)
     asked_at = clock.now()
     with connected_to(cluster.thanos.connection, client) as connected:
-        connected.refill_budget()
+        connected.begin_attempt()
         runner = QueryRunner(cluster, connected, memory)
         found = _send_query(runner, window, hours, asked_at)
     named = {answer.sha256 for answer in found.answers}

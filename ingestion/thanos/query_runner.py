@@ -14,20 +14,20 @@ from datetime import datetime, timedelta
 import msgspec
 
 from clients.json_text import NOT_JSON
+from clients.prometheus import QUERY_PATH, PrometheusResponse
 from domain.interval import Interval
 from ingestion.evidence.landing import PackedBody, packed
 from ingestion.metric_catalogue import Entry, MetricQuery
 from ingestion.settings import ClusterSource
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
 from ingestion.thanos.response import Matrix, RawSeries, read_matrix
 from ingestion.thanos.sample_columns import MalformedSeries
 from ingestion.thanos.splitting import FunctionQuery, RawQuery, Sizes, smaller
 from ingestion.thanos.stores import StoresSeen, read_stores
 from ingestion.thanos.telemetry import KnownSeries
-from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
 from warehouse.manifest import Outcome, QueryResponse
 
-QUERY_PATH = "/api/v1/query"
 RANGE_PATH = "/api/v1/query_range"
 NAMES_PATH = "/api/v1/label/__name__/values"
 STORES_PATH = "/api/v1/stores"
@@ -48,7 +48,7 @@ GIVEN_UP_AFTER = 2
 READ_TRIES_LIMIT = 3
 """A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
 
-Fetched = tuple[StoreResponse, Matrix, PackedBody | None]
+Fetched = tuple[PrometheusResponse, Matrix, PackedBody | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class QueryRunner:
     def __init__(
         self,
         source: ClusterSource,
-        client: ThanosClient,
+        client: AttemptClient,
         memory: PullMemory | None = None,
     ) -> None:
         self.source = source
@@ -189,10 +189,10 @@ class QueryRunner:
                 break
         return reply, matrix, _packed(reply)
 
-    def _posted(self, path: str, form: dict[str, str]) -> StoreResponse:
+    def _posted(self, path: str, form: dict[str, str]) -> PrometheusResponse:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
             seen = f"not queried: {self._silent_in_a_row} requests before it got no answer"
-            return StoreResponse(0, "", b"", failure=seen, tries=0)
+            return PrometheusResponse(0, "", b"", failure=seen, tries=0)
         reply = self._client.post(path, form)
         silent = reply.not_connected or reply.timed_out
         self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
@@ -284,7 +284,7 @@ _NAMES = msgspec.json.Decoder(_Names)
 _SCALAR = msgspec.json.Decoder(_Scalar)
 
 
-def _packed(reply: StoreResponse) -> PackedBody | None:
+def _packed(reply: PrometheusResponse) -> PackedBody | None:
     return packed(reply.body) if reply.body else None
 
 

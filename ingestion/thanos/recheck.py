@@ -21,11 +21,11 @@ from domain.interval import HOUR, Interval
 from ingestion.evidence.hour_ledger import HourEntry
 from ingestion.metric_catalogue import entries_to_recheck
 from ingestion.settings import ClusterSource
+from ingestion.thanos.attempt_client import AttemptClient, connected_to
 from ingestion.thanos.outcomes import RAW_SAMPLES
 from ingestion.thanos.query_runner import QueryRunner
 from ingestion.thanos.response import REASON_LENGTH_LIMIT
 from ingestion.thanos.splitting import FunctionQuery
-from ingestion.thanos.thanos_client import ThanosClient, connected_to
 from warehouse.manifest import Hour, Outcome, whole_hours
 
 COUNTED = "count_over_time"
@@ -59,7 +59,7 @@ def recheck(
     cluster: ClusterSource,
     window: Interval,
     entries: Sequence[HourEntry],
-    client: ThanosClient | None = None,
+    client: AttemptClient | None = None,
 ) -> Recheck:
     """Compare the server's counts for a window of whole hours with the best landed answers."""
     with connected_to(cluster.thanos.connection, client) as connected:

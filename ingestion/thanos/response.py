@@ -2,7 +2,7 @@
 
 Put here: from a reply to (outcome, reason, warnings, series as raw JSON slices).
 Not here: the samples inside (`ingestion.thanos.decode`), or retries
-(`ingestion.thanos.thanos_client`).
+(`ingestion.thanos.attempt_client`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from clients.json_text import NOT_JSON, members
-from ingestion.thanos.thanos_client import StoreResponse
+from clients.prometheus import PrometheusResponse
 from warehouse.manifest import Outcome
 
 REASON_LENGTH_LIMIT = 300
@@ -86,7 +86,7 @@ class Matrix:
         return self.outcome in (Outcome.OK, Outcome.WARNED)
 
 
-def read_matrix(reply: StoreResponse) -> Matrix:
+def read_matrix(reply: PrometheusResponse) -> Matrix:
     """Read a reply that should hold a matrix. Whole, or not at all."""
     if reply.too_large:
         return Matrix(Outcome.REFUSED, f"the answer is {reply.failure}", limit_hit=True)
@@ -169,7 +169,7 @@ def _not_a_matrix(body: bytes, cause: str) -> Matrix:
     return Matrix(Outcome.FAILED, _sentence(f"not the protocol: {cause}"))
 
 
-def _refusal(reply: StoreResponse) -> Matrix:
+def _refusal(reply: PrometheusResponse) -> Matrix:
     """A status other than 200: an error envelope if the server is one, else only the number."""
     try:
         envelope = _ANY.decode(reply.body)

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from domain.interval import HOUR, Interval
 from ingestion.metric_catalogue import MetricQuery
+from ingestion.thanos.attempt_client import BODY_BYTES_LIMIT
 from ingestion.thanos.telemetry import query_name, range_form, telemetry_query
-from ingestion.thanos.thanos_client import ANSWER_BYTES_LIMIT
 
 SAMPLES_LIMIT = 50_000_000
 """`--query.max-samples` of Prometheus by default; more is refused with a 422."""
@@ -124,14 +124,13 @@ class Sizes:
 
     def learn_too_large(self, query: RawQuery) -> None:
         """The response had more bytes than are read: its neighbours will have, too."""
-        self.learn(query, ANSWER_BYTES_LIMIT, 0)
+        self.learn(query, BODY_BYTES_LIMIT, 0)
 
     def split(self, query: RawQuery) -> list[RawQuery]:
         """The query, or its halves as long as they are expected to come near a limit."""
         name = _name(query)
         near = (
-            self.bytes_per_hour.get(name, 0.0) * query.hours * 100
-            > ANSWER_BYTES_LIMIT * NEAR_PERCENT
+            self.bytes_per_hour.get(name, 0.0) * query.hours * 100 > BODY_BYTES_LIMIT * NEAR_PERCENT
             or self.samples_per_hour.get(name, 0.0) * query.hours * 100
             > SAMPLES_LIMIT * NEAR_PERCENT
         )

@@ -25,6 +25,7 @@ from ingestion.metric_catalogue import (
     queried_entries,
 )
 from ingestion.settings import ClusterSource
+from ingestion.thanos.attempt_client import AttemptClient, connected_to
 from ingestion.thanos.decode import Runs
 from ingestion.thanos.exporters_seen import (
     SeriesSeen,
@@ -37,7 +38,6 @@ from ingestion.thanos.hour_facts import attempt_facts
 from ingestion.thanos.pull import telemetry_queries
 from ingestion.thanos.query_runner import Part, QueryRunner
 from ingestion.thanos.telemetry import DeviceReading, function_response
-from ingestion.thanos.thanos_client import ThanosClient, connected_to
 
 DEVICE_METRICS = ("DCGM_FI_.+", "gpu_.+", "amd_gpu_.+")
 
@@ -45,7 +45,7 @@ COUNT = "count_over_time"
 
 
 def probe(
-    cluster: ClusterSource, clock: Clock, client: ThanosClient | None = None
+    cluster: ClusterSource, clock: Clock, client: AttemptClient | None = None
 ) -> list[DoctorLine]:
     """Check the last whole hour of a cluster."""
     now = clock.now()

@@ -11,14 +11,15 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from clients.credentials import read_token
-from clients.kubeconfig import SERVICE_ACCOUNT, ClusterAccess, find_cluster_access
+from clients.credentials import ServerAccess
+from clients.kubeconfig import SERVICE_ACCOUNT, find_cluster_access
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
 from domain.clock import Clock
@@ -410,7 +411,11 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
     with _kubernetes(options) as client:
         # A restore queries no samples.
         pruner = Pruner(
-            client, PrometheusClient("http://localhost"), records, PruneSettings(), _clock()
+            client,
+            PrometheusClient(ServerAccess("http://localhost")),
+            records,
+            PruneSettings(),
+            _clock(),
         )
         record = pruner.restore(target, "It was requested on the command line.")
     done = {"kind": kind, "namespace": namespace, "name": name, "restored_at": record.at}
@@ -501,17 +506,11 @@ def _thresholds(options: dict[str, Any]) -> Thresholds:
 def _pruner(options: dict[str, Any], settings: PruneSettings) -> Iterator[Pruner]:
     if not options["prometheus_url"]:
         raise click.UsageError("--prometheus-url is missing. It names the Prometheus to query.")
-    with _kubernetes(options) as client:
-        access = find_cluster_access(options["kubeconfig"])
-        prometheus = PrometheusClient(
-            options["prometheus_url"],
-            lambda: _prometheus_token(options, access),
-            options["prometheus_ca_file"],
-        )
-        try:
-            yield Pruner(client, prometheus, _records(options), settings, _clock())
-        finally:
-            prometheus.close()
+    with (
+        _kubernetes(options) as client,
+        PrometheusClient(_prometheus_access(options)) as prometheus,
+    ):
+        yield Pruner(client, prometheus, _records(options), settings, _clock())
 
 
 @contextmanager
@@ -523,21 +522,22 @@ def _kubernetes(options: dict[str, Any]) -> Iterator[KubernetesClient]:
         client.close()
 
 
-def _prometheus_token(options: dict[str, Any], access: ClusterAccess) -> str:
-    """The option, its file or $PROMETHEUS_TOKEN; else the pod's token, else the kubeconfig's.
+def _prometheus_access(options: dict[str, Any]) -> ServerAccess:
+    """With the token of the option or its file; else that of the pod, else of the kubeconfig.
 
     A token that was not given for this server is sent over TLS only.
     """
+    access = ServerAccess(options["prometheus_url"], ca_file=options["prometheus_ca_file"])
     if options["prometheus_token"]:
-        return str(options["prometheus_token"])
-    file: Path | None = options["prometheus_token_file"]
-    if file is None and not options["prometheus_url"].startswith("https://"):
-        return ""
-    if file is None and (SERVICE_ACCOUNT / "token").exists():
-        file = SERVICE_ACCOUNT / "token"
-    if file is None:
-        return access.current_token()
-    return read_token(file)
+        return replace(access, token=options["prometheus_token"])
+    if options["prometheus_token_file"]:
+        return replace(access, token_file=options["prometheus_token_file"])
+    if not access.url.startswith("https://"):
+        return access
+    if (SERVICE_ACCOUNT / "token").exists():
+        return replace(access, token_file=SERVICE_ACCOUNT / "token")
+    user = find_cluster_access(options["kubeconfig"])
+    return replace(access, token=user.token, token_file=user.token_file)
 
 
 def _clock() -> Clock:

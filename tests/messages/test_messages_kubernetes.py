@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
 from domain.errors import LedgerError
@@ -29,7 +29,7 @@ KUBE_SYSTEM = {"metadata": {"uid": "22222222-aaaa-4bbb-8ccc-000000000002"}}
 
 
 def server(answer: Callable[[httpx.Request], httpx.Response], **settings: Path) -> KubernetesClient:
-    return KubernetesClient(ClusterAccess(URL, **settings), httpx.MockTransport(answer))
+    return KubernetesClient(ServerAccess(URL, **settings), httpx.MockTransport(answer))
 
 
 def unreachable(request: httpx.Request) -> httpx.Response:
@@ -63,7 +63,7 @@ PROVOKED: dict[str, Callable[[], object]] = {
         server(forbidding, token_file=Path("/no/such/token")).pages(PATHS["pods"])
     ),
     "CONF-001-token": lambda: KubernetesClient(
-        ClusterAccess("http://api.prod-eu.example:8080", token_file=Path("/no/such/token"))
+        ServerAccess("http://api.prod-eu.example:8080", token_file=Path("/no/such/token"))
     ),
     "CONF-001-cluster": another_cluster,
     "LAND-001-journal": lambda: list(

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients.credentials import ServerAccess
 from clients.prometheus import PrometheusClient
 from domain.errors import LedgerError
 from idle_pruner.actions import plan_restore
@@ -33,7 +34,8 @@ def incomplete(request: httpx.Request) -> httpx.Response:
 
 def query() -> None:
     transport = httpx.MockTransport(incomplete)
-    PrometheusClient("https://thanos.example", transport=transport).raw_samples("up[30m]", NOW)
+    client = PrometheusClient(ServerAccess("https://thanos.example"), transport)
+    client.raw_samples("up[30m]", NOW)
 
 
 def damaged_records(folder: Path) -> None:

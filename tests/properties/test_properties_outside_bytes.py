@@ -25,7 +25,8 @@ import httpx
 import pytest
 import yaml
 
-from clients.kubeconfig import ClusterAccess, read_kubeconfig
+from clients.credentials import ServerAccess
+from clients.kubeconfig import read_kubeconfig
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import HistoryGone
 from domain.clock import StoppedClock
@@ -275,9 +276,7 @@ def collected(resource: str, rng: random.Random) -> JournalState | None:
         status = rng.choice((200,) * 9 + (429, 403, 500))
         return httpx.Response(status, headers=headers(rng), content=body)
 
-    client = KubernetesClient(
-        ClusterAccess("https://api.example:6443"), httpx.MockTransport(answer)
-    )
+    client = KubernetesClient(ServerAccess("https://api.example:6443"), httpx.MockTransport(answer))
     state, writer = JournalState(), JournalWriter(MemoryStore(), "c1", "fuzz", "0.1.0")
     at = TEN + timedelta(minutes=5)
     refused = 0

@@ -33,10 +33,10 @@ from ingestion.evidence.hour_ledger import (
 from ingestion.evidence.landing import Landing
 from ingestion.exporter_pins import NO_PINS, Pins
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
 from ingestion.thanos.store_probe import probe
-from ingestion.thanos.thanos_client import ThanosClient
 from tests.derived_rows import rows_of
 from warehouse.manifest import Attempt, Hour, Outcome, Sampling
 from warehouse.store import FolderStore
@@ -90,8 +90,8 @@ class Faulty:
     def landing(self) -> Landing:
         return Landing(FolderStore(self.home / "landing"))
 
-    def client(self) -> ThanosClient:
-        return ThanosClient(self.source.thanos.connection, wait=self.waits.append)
+    def client(self) -> AttemptClient:
+        return AttemptClient(self.source.thanos.connection, wait=self.waits.append)
 
     def pull(self, window: Interval = WINDOW) -> Attempt:
         clock = self.running.clock

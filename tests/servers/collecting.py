@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import yaml
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.collector_manifests import CollectorPlace, collector_manifests
@@ -154,7 +154,7 @@ def _is_pod(line: Line, name: str, phase: str) -> bool:
 
 def main(text: str) -> None:
     settings = json.loads(text)
-    api = ClusterAccess(
+    api = ServerAccess(
         settings["url"], token_file=Path(settings["token_file"]), ca_file=Path(settings["ca_file"])
     )
     wanted = CollectorSettings(

@@ -24,6 +24,7 @@ from ingestion.metric_catalogue import (
     allocation_queries,
 )
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.query_runner import QueryRunner
 from ingestion.thanos.telemetry import (
     FUNCTIONS,
@@ -32,7 +33,6 @@ from ingestion.thanos.telemetry import (
     range_form,
     telemetry_query,
 )
-from ingestion.thanos.thanos_client import ThanosClient
 from tests.asgi import Client
 from tests.servers.prometheus import make_blocks, programs, prometheus
 from tests.servers.queried_fleet import HOURS, INTERVAL, queried_fleet, queried_series
@@ -61,7 +61,7 @@ NOWHERE = Connection("http://127.0.0.1:1")
 [CLUSTER] = queried_fleet().clusters
 ASKER = QueryRunner(
     ClusterSource(CLUSTER.cluster_id, ThanosSettings("x", NOWHERE), Sampling(INTERVAL, INTERVAL)),
-    ThanosClient(NOWHERE),
+    AttemptClient(NOWHERE),
 )
 
 

@@ -20,6 +20,7 @@ import httpx
 import pytest
 import yaml
 
+from clients.credentials import ServerAccess
 from clients.kubeconfig import read_kubeconfig
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import ServerRefused, ServerUnreachable
@@ -177,7 +178,7 @@ class Cluster:
     def pruner(self, namespace: str, user: str = ACCOUNT) -> Pruner:
         return Pruner(
             KubernetesClient(read_kubeconfig(self.plane.kubeconfig(user))),
-            PrometheusClient(self.prometheus_url),
+            PrometheusClient(ServerAccess(self.prometheus_url)),
             Records(self.folder / f"{namespace}.jsonl"),
             PruneSettings(
                 thresholds=Thresholds(duration=WINDOW, grace_period=GRACE),

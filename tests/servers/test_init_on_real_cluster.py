@@ -15,7 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import SystemClock
 from ingestion.acm import ALLOWLIST_NAME, HUB_NAMESPACE, LIST_NAMESPACES
@@ -104,7 +104,7 @@ def test_the_doctor_sees_that_rights_are_missing_and_that_init_gives_them(
 ) -> None:
     with plane.client() as admin:
         system = admin.get("/api/v1/namespaces/kube-system").json()
-        settings = ClusterAccess(
+        settings = ServerAccess(
             plane.url, token_file=plane.token_file("collector"), ca_file=plane.ca_file
         )
         client = KubernetesClient(settings)

@@ -25,8 +25,8 @@ from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.interval import Interval, hour_of, parse_instant
 from ingestion.kubernetes.pull import pull_hours as pull_journal
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours as pull_samples
-from ingestion.thanos.thanos_client import ThanosClient
 from orchestration import steps
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import table
@@ -334,7 +334,7 @@ def pull(home: Home, collector: CollectorProcess, samples: httpx.Client, window:
     opened = OpenHome(home, later)
     source = opened.thanos_source(collector.cluster_id, window.started_at)
     assert source is not None
-    with ThanosClient(source.thanos.connection, LaterResponseTime(later.now())) as client:
+    with AttemptClient(source.thanos.connection, LaterResponseTime(later.now())) as client:
         pull_samples(source, window, opened.landing, home.runs, later, client)
     pull_journal(collector.cluster_id, window, collector.spool, opened.landing, later)
     steps.refresh(opened, BillingPeriod(f"{window.started_at:%Y-%m}"))

@@ -31,8 +31,8 @@ from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import serve
 from ingestion.evidence.landing import Landing
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours
-from ingestion.thanos.thanos_client import ThanosClient
 from tests.derived_rows import Row, rows_of
 from tests.servers.process import wait_for
 from tests.servers.prometheus import programs, prometheus
@@ -172,7 +172,7 @@ def _pull(fleet: Fleet, scrapes_ms: tuple[int, ...], url: str, folder: Path) -> 
     source = ClusterSource(cluster_id, server, Sampling(INTERVAL_SECONDS, INTERVAL_SECONDS))
     landing, runs = Landing(FolderStore(folder / "landing")), folder / "runs"
     early = pull_hours(source, window, landing, runs, StoppedClock(later))
-    with ThanosClient(server.connection, LaterResponseTime(later)) as client:
+    with AttemptClient(server.connection, LaterResponseTime(later)) as client:
         attempt = pull_hours(source, window, landing, runs, StoppedClock(later), client)
     rows, telemetry = (
         rows_of(runs, cluster_id, [attempt.attempt_id], table) for table in ("runs", "telemetry")

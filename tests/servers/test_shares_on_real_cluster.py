@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from domain.gpu import claimed_resource
 from fake_gpu.fleet.build import build_fleet
@@ -130,7 +130,7 @@ def lines(
 def collected(plane: ControlPlane, admin: httpx.Client, folder: Path) -> list[Line]:
     system = admin.get("/api/v1/namespaces/kube-system").json()["metadata"]["uid"]
     client = KubernetesClient(
-        ClusterAccess(plane.url, plane.ca_file, token_file=plane.token_file("collector"))
+        ServerAccess(plane.url, plane.ca_file, token_file=plane.token_file("collector"))
     )
     spool, stop = FolderStore(folder), threading.Event()
     clock = PushedClock(folder / "ahead")

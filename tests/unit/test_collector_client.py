@@ -11,8 +11,7 @@ import pytest
 
 from clients import kubernetes as client_module
 from clients import kubernetes_responses as responses_module
-from clients.credentials import CredentialUnreadable, TokenWithoutTls
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import CredentialUnreadable, ServerAccess, TokenWithoutTls
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import (
     HistoryGone,
@@ -32,7 +31,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 def talking(answer: Answer, **settings: object) -> KubernetesClient:
-    return KubernetesClient(ClusterAccess(URL, **settings), httpx.MockTransport(answer))  # type: ignore[arg-type]
+    return KubernetesClient(ServerAccess(URL, **settings), httpx.MockTransport(answer))  # type: ignore[arg-type]
 
 
 def saying(body: object, status: int = 200, **headers: str) -> Answer:
@@ -244,7 +243,7 @@ def test_the_token_is_read_again_for_every_request(tmp_path: Path) -> None:
 
 def test_a_token_is_sent_over_tls_only(tmp_path: Path) -> None:
     with pytest.raises(TokenWithoutTls):
-        KubernetesClient(ClusterAccess("http://api.example:8080", token_file=tmp_path / "token"))
+        KubernetesClient(ServerAccess("http://api.example:8080", token_file=tmp_path / "token"))
 
 
 def test_a_token_that_cannot_be_read_is_named_by_its_file(tmp_path: Path) -> None:
@@ -266,7 +265,7 @@ def test_invalid_certificates_are_refused(tmp_path: Path) -> None:
     bad = tmp_path / "ca.crt"
     bad.write_text("no certificate")
     with pytest.raises(CredentialUnreadable, match=r"ca\.crt"):
-        KubernetesClient(ClusterAccess(URL, ca_file=bad))
+        KubernetesClient(ServerAccess(URL, ca_file=bad))
 
 
 def test_tls_verification_cannot_be_disabled() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient, WatchEvent
 from domain.clock import StoppedClock
 from domain.errors import InvalidSetting
@@ -272,7 +272,7 @@ def test_two_collectors_at_once_duplicate_nothing(tmp_path: Path) -> None:
 def test_a_collector_refuses_the_server_of_another_cluster(tmp_path: Path) -> None:
     with world(quiet_cluster(), tmp_path, START) as made:
         settings = CollectorSettings(cluster_id="22222222-aaaa-4bbb-8ccc-000000000002")
-        client = KubernetesClient(ClusterAccess(made.url))
+        client = KubernetesClient(ServerAccess(made.url))
         collector = Collector(client, made.spool, made.clock, settings)
         with pytest.raises(InvalidSetting):
             collector._begin()
@@ -293,7 +293,7 @@ def test_a_collector_ends_when_one_of_its_watches_ends(tmp_path: Path) -> None:
     """Without it, hours without the watch of nodes would look watched, and lose events."""
     with world(quiet_cluster(), tmp_path, START) as made:
         settings = CollectorSettings(CLUSTER_ID, retry=Retry(0.01, 0.01))
-        collector = Collector(Stumbling(ClusterAccess(made.url)), made.spool, made.clock, settings)
+        collector = Collector(Stumbling(ServerAccess(made.url)), made.spool, made.clock, settings)
         stop = threading.Event()
         late = threading.Timer(10, stop.set)
         late.start()

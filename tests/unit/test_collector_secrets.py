@@ -20,7 +20,7 @@ import httpx
 import pytest
 import zstandard
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import HistoryGone
 from clients.redaction import REDACTED
@@ -156,7 +156,7 @@ class Server:
 
 def client_of(server: Server, folder: Path) -> KubernetesClient:
     (folder / "token").write_text(CANARY + "\n")
-    settings = ClusterAccess("https://api.test:6443", token_file=folder / "token")
+    settings = ServerAccess("https://api.test:6443", token_file=folder / "token")
     return KubernetesClient(settings, httpx.MockTransport(server))
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient, WatchEvent
 from clients.kubernetes_responses import EVENT_BYTES_LIMIT
 from domain.clock import StoppedClock
@@ -67,7 +67,7 @@ class CrowdedQueue(queue.Queue[Item]):
 
 def test_the_queue_of_a_collector_is_limited() -> None:
     client = KubernetesClient(
-        ClusterAccess("https://api.example"), httpx.MockTransport(lambda _: NOTHING)
+        ServerAccess("https://api.example"), httpx.MockTransport(lambda _: NOTHING)
     )
     collector = Collector(client, MemoryStore(), StoppedClock(NOON), CollectorSettings("c-1"))
     assert collector._items.maxsize == WAITING_LIMIT
@@ -94,7 +94,7 @@ def test_an_event_has_its_length_in_bytes() -> None:
     line = b'{"type": "ADDED", "object": {"metadata": {"resourceVersion": "7"}}}'
     told = httpx.Response(200, content=line + b"\n", headers={"content-type": "application/json"})
     client = KubernetesClient(
-        ClusterAccess("https://api.example"), httpx.MockTransport(lambda _: told)
+        ServerAccess("https://api.example"), httpx.MockTransport(lambda _: told)
     )
     stop, items = threading.Event(), EventQueue()
     watcher = Watcher("nodes", client, items, StoppedClock(NOON), Retry(0.0, 0.0), stop)

@@ -30,7 +30,7 @@ from domain.errors import LedgerError
 from ingestion.evidence.chain_heads import heads_of, keep_heads
 from ingestion.evidence.landing import Landing
 from ingestion.settings import parse_settings, template_config
-from ingestion.thanos import thanos_client as thanos_client
+from ingestion.thanos import attempt_client
 from orchestration.cli.main import COMMANDS
 from orchestration.steps import verify_landing
 from quality.run import check_period
@@ -204,7 +204,7 @@ def test_damaged_homes_of_the_product(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every command, on homes that the demo has pulled, collected, counted and closed."""
-    monkeypatch.setattr(thanos_client, "WAIT_BUDGET_SECONDS", 0.0)  # its servers have stopped
+    monkeypatch.setattr(attempt_client, "WAIT_BUDGET_SECONDS", 0.0)  # its servers have stopped
     template = tmp_path / "template"
     words = ("demo", "--scenario", "thin_line", "--home", template / "home")
     program = Path(sys.executable).with_name("gpu-ledger")

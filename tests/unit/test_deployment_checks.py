@@ -17,7 +17,8 @@ import pytest
 import yaml
 
 from clients.alertmanager import Alertmanager
-from clients.kubeconfig import ClusterAccess, find_cluster_access
+from clients.credentials import ServerAccess
+from clients.kubeconfig import find_cluster_access
 from clients.kubernetes import KubernetesClient
 from ingestion.acm import HUB_NAMESPACE, allowlist
 from ingestion.doctor_lines import DoctorLine
@@ -59,7 +60,7 @@ def server(
         body = {"kind": "Status"} if not found else {"metadata": {}}
         return httpx.Response(200 if found else 404, json=body)
 
-    return KubernetesClient(ClusterAccess("http://api"), httpx.MockTransport(respond))
+    return KubernetesClient(ServerAccess("http://api"), httpx.MockTransport(respond))
 
 
 def by_check(lines: Iterable[DoctorLine]) -> dict[str, DoctorLine]:
@@ -142,7 +143,7 @@ def test_a_refused_token_at_openshifts_thanos_gets_its_binding(
     thanos = ThanosSettings("main", Connection(url))
     settings = Settings({"c1": ClusterSettings("c1", thanos)})
     transport = httpx.MockTransport(lambda request: httpx.Response(403, text="Forbidden"))
-    monkeypatch.setattr("ingestion.thanos.thanos_client.make_transport", lambda *_, **__: transport)
+    monkeypatch.setattr("clients.prometheus.make_transport", lambda *_, **__: transport)
     [line] = token_lines(settings)
     assert (line.check, line.is_fine, line.seen) == ("main accepts the token", False, "HTTP 403")
     binding = yaml.safe_load(line.patch)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
 from fake_gpu.clock import VirtualClock
@@ -171,8 +171,8 @@ def test_the_pruner_stops_and_restores_an_idle_workload(tmp_path: Path) -> None:
         assert api.http.post(path, json=binding).status_code == 201
         driving = DrivingClock(running)
         pruner = Pruner(
-            KubernetesClient(ClusterAccess(url)),
-            PrometheusClient(running.thanos_url),
+            KubernetesClient(ServerAccess(url)),
+            PrometheusClient(ServerAccess(running.thanos_url)),
             Records(tmp_path / "records.jsonl"),
             PruneSettings(scales_down=True),
             driving,

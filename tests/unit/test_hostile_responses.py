@@ -1,8 +1,8 @@
 """Hostile responses are failed attempts and never end a pull.
 
 Put here: headers and bodies that once ended a pull with a traceback, and floods of large responses.
-Not here: ordinary failures (`test_thanos_answer`, `test_thanos_client`, `test_collector_client`),
-or random bytes (`tests/explore`).
+Not here: ordinary failures (`test_thanos_answer`, `test_prometheus_client`,
+`test_collector_client`), or random bytes (`tests/explore`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
@@ -26,10 +26,10 @@ from ingestion.evidence.hour_ledger import hour_ledger
 from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.settings import Connection
-from ingestion.thanos import thanos_client as client_module
+from ingestion.thanos import attempt_client
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.recheck import recheck
-from ingestion.thanos.thanos_client import ThanosClient
 from tests.samples_by_hand import CLUSTER, TEN, Chunks, Form, Server, healthy
 from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
@@ -152,8 +152,8 @@ def test_a_server_with_too_many_large_responses_is_not_queried_further(
 ) -> None:
     body = b" " * 10_000
     flood = Flood(gzip.compress(body), b"gzip") if packed else Flood(body)
-    client = ThanosClient(
-        Connection("http://hub.test"), httpx.MockTransport(flood), answer_bytes_limit=5_000
+    client = AttemptClient(
+        Connection("http://hub.test"), httpx.MockTransport(flood), body_bytes_limit=5_000
     )
     landing = Landing(FolderStore(tmp_path / "landing"))
     clock = StoppedClock(TEN + timedelta(days=2))
@@ -161,15 +161,17 @@ def test_a_server_with_too_many_large_responses_is_not_queried_further(
     attempt = pull_hours(CLUSTER, day, landing, tmp_path / "runs", clock, client)
     assert attempt.outcome in (Outcome.FAILED, Outcome.REFUSED)
     # Two requests may be running when the limit is reached.
-    assert flood.count <= client_module.TOO_LARGE_LIMIT + 2
-    limit = f"the attempt has taken {client_module.TOO_LARGE_LIMIT} answers of more than 5000 bytes"
+    assert flood.count <= attempt_client.TOO_LARGE_LIMIT + 2
+    limit = (
+        f"the attempt has taken {attempt_client.TOO_LARGE_LIMIT} responses of more than 5000 bytes"
+    )
     assert any(limit in found.reason for found in attempt.answers)
 
 
 def test_the_number_of_requests_of_an_attempt_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "REQUESTS_LIMIT", 40)
+    monkeypatch.setattr(attempt_client, "REQUESTS_LIMIT", 40)
     refusal = {"status": "error", "errorType": "execution", "error": "too many samples"}
     server = Server(lambda form: httpx.Response(422, json=refusal))
     landing = Landing(FolderStore(tmp_path / "landing"))
@@ -182,7 +184,7 @@ def test_the_number_of_requests_of_an_attempt_is_limited(
 def test_the_duration_of_an_attempt_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "SECONDS_LIMIT", 0.0)
+    monkeypatch.setattr(attempt_client, "SECONDS_LIMIT", 0.0)
     server = Server(healthy)
     landing = Landing(FolderStore(tmp_path / "landing"))
     clock = StoppedClock(TEN + timedelta(days=2))
@@ -224,9 +226,7 @@ def test_a_hostile_list_of_the_kubernetes_api_is_no_list(name: str) -> None:
             **({"stream": content} if content else {"content": hostile.content}),
         )
 
-    client = KubernetesClient(
-        ClusterAccess("https://api.example:6443"), httpx.MockTransport(answer)
-    )
+    client = KubernetesClient(ServerAccess("https://api.example:6443"), httpx.MockTransport(answer))
     with pytest.raises(LedgerError):
         list(client.pages(PATHS["pods"]))
     with pytest.raises(LedgerError):
@@ -238,7 +238,7 @@ def test_an_object_with_a_duplicate_key_is_refused() -> None:
     twice = POD.replace(b'"spec":{}', b'"spec":{"nodeName":"a"},"spec":{"nodeName":"b"}')
     listed = respond(LIST % twice)
     client = KubernetesClient(
-        ClusterAccess("https://api.example:6443"), httpx.MockTransport(lambda request: listed)
+        ServerAccess("https://api.example:6443"), httpx.MockTransport(lambda request: listed)
     )
     with pytest.raises(LedgerError, match="occurs twice"):
         list(client.pages(PATHS["pods"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 
 
@@ -15,7 +15,7 @@ def test_an_apply_names_its_field_manager_and_forces_only_on_request() -> None:
         seen.append(request)
         return httpx.Response(200, json={})
 
-    client = KubernetesClient(ClusterAccess("http://api.test"), httpx.MockTransport(respond))
+    client = KubernetesClient(ServerAccess("http://api.test"), httpx.MockTransport(respond))
     client.apply("/api/v1/nodes/n", {"kind": "Node"}, field_manager="m")
     client.apply("/api/v1/nodes/n", {"kind": "Node"}, field_manager="m", force=True)
     assert [dict(one.url.params) for one in seen] == [

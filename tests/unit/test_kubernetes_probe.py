@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from domain.clock import StoppedClock
 from ingestion.doctor_lines import DoctorLine
@@ -56,7 +56,7 @@ def probed(tmp_path: Path, change: Change = lambda _: None, hours_ago: int = 0) 
         hour = NOW.replace(minute=0) - timedelta(hours=hours_ago)
         spool.create(segment_key(CLUSTER_ID, hour, 1), b"{}\n")
     transport = httpx.MockTransport(lambda request: change(request) or fine(request))
-    client = KubernetesClient(ClusterAccess("https://api.example:6443"), transport)
+    client = KubernetesClient(ServerAccess("https://api.example:6443"), transport)
     return probe(CLUSTER_ID, client, spool, StoppedClock(NOW))
 
 

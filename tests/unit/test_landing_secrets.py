@@ -1,7 +1,7 @@
 """No secret is landed: searches for canaries in tokens, headers, URLs and bodies.
 
 Put here: responses of servers and proxies that repeat a secret, and a search of every stored byte.
-Not here: how credentials are sent (`test_thanos_client`).
+Not here: how credentials are sent (`test_prometheus_client`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from domain.errors import LedgerError
 from domain.interval import Interval
 from ingestion.evidence.landing import Landing
 from ingestion.settings import Connection, parse_settings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours
-from ingestion.thanos.thanos_client import ThanosClient
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Chunks, matrix
 from warehouse.store import FolderStore
 
@@ -85,7 +85,7 @@ def test_a_token_in_responses_is_stored_nowhere(tmp_path: Path, echo: object) ->
             found.status_code, headers=found.headers, stream=Chunks(found.content)
         )
 
-    client = ThanosClient(connection, httpx.MockTransport(answer), wait=lambda seconds: None)
+    client = AttemptClient(connection, httpx.MockTransport(answer), wait=lambda seconds: None)
     home = tmp_path / "home"
     pull_hours(
         replace(CLUSTER, thanos=replace(CLUSTER.thanos, connection=connection)),

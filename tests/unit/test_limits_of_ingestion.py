@@ -1,7 +1,7 @@
 """Limits of ingestion: each is reached here, and the excess is reported or dropped, never guessed.
 
 Put here: limits without a test elsewhere.
-Not here: sizes of responses and waiting (`test_thanos_client`), splitting
+Not here: sizes of responses and waiting (`test_prometheus_client`), splitting
 (`test_thanos_splitting`), pages and events of an API server (`test_collector_client`).
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from clients.prometheus import CONNECT_SECONDS
 from domain.clock import StoppedClock
 from domain.decisions.rows import Source
 from domain.interval import HOUR, Interval, format_instant
@@ -22,12 +23,12 @@ from ingestion.kubernetes import journal as journal_module
 from ingestion.kubernetes import known_objects, owner_chains
 from ingestion.kubernetes.journal_calendar import CATCH_UP_LIMIT, Calendar
 from ingestion.settings import Connection
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.decode import SERIES_LIMIT, SeriesDictionary
 from ingestion.thanos.outcomes import NAMED_LIMIT
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.query_runner import GIVEN_UP_AFTER, READ_TRIES_LIMIT
 from ingestion.thanos.response import read_matrix_body
-from ingestion.thanos.thanos_client import CONNECT_TIMEOUT_SECONDS, ThanosClient
 from tests.samples_by_hand import CLUSTER, TEN, Form, Server, every_ten_minutes, healthy, matrix
 from warehouse.manifest import Attempt, Outcome
 from warehouse.store import FolderStore
@@ -118,10 +119,10 @@ def test_the_time_to_connect_is_limited() -> None:
         return httpx.Response(200, stream=httpx.ByteStream(b""))
 
     long = Connection("https://hub.test", timeout_seconds=300)
-    with ThanosClient(long, httpx.MockTransport(answer)) as client:
+    with AttemptClient(long, httpx.MockTransport(answer)) as client:
         client.get("/")
     timeout = made[0].extensions["timeout"]
-    assert (timeout["connect"], timeout["read"]) == (CONNECT_TIMEOUT_SECONDS, 300) == (10, 300)
+    assert (timeout["connect"], timeout["read"]) == (CONNECT_SECONDS, 300) == (10, 300)
 
 
 def test_the_dictionary_of_labels_is_cleared_at_its_limit() -> None:

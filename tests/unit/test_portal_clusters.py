@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from portal.reviews import Reviews, ReviewsOfClusters, missing_rights
 from tests.portal_by_hand import (
@@ -57,9 +57,7 @@ class ApiServer:
         return httpx.Response(201, json={"status": status})
 
     def client(self) -> KubernetesClient:
-        return KubernetesClient(
-            ClusterAccess("https://api.test"), httpx.MockTransport(self.respond)
-        )
+        return KubernetesClient(ServerAccess("https://api.test"), httpx.MockTransport(self.respond))
 
 
 def two_clusters() -> dict[str, list[Any]]:
@@ -167,5 +165,5 @@ def test_the_rights_that_the_portals_account_lacks_are_named() -> None:
         allowed = attributes["resource"] == "tokenreviews" and attributes["verb"] == "create"
         return httpx.Response(201, json={"status": {"allowed": allowed}})
 
-    client = KubernetesClient(ClusterAccess("https://api.test"), httpx.MockTransport(respond))
+    client = KubernetesClient(ServerAccess("https://api.test"), httpx.MockTransport(respond))
     assert missing_rights(client) == ["create subjectaccessreviews.authorization.k8s.io"]

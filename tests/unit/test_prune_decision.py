@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from clients.credentials import ServerAccess
 from clients.prometheus import PrometheusClient, PrometheusFailed, Series
 from idle_pruner.decision import Decision, Thresholds, Verdict, WorkloadPod, decide
 from idle_pruner.evidence import Evidence, collect_evidence
@@ -35,7 +36,7 @@ LONG_AGO = NOW - timedelta(hours=5)
 
 def evidence_of(samples: Samples) -> Evidence:
     transport = httpx.MockTransport(samples.answer)
-    client = PrometheusClient("http://prometheus.example", transport=transport)
+    client = PrometheusClient(ServerAccess("http://prometheus.example"), transport=transport)
     return collect_evidence(client, NOW, THRESHOLDS.duration)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from clients.kubeconfig import ClusterAccess
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
 from domain.clock import StoppedClock
@@ -95,10 +95,11 @@ class World:
     def pruner(self) -> Pruner:
         return Pruner(
             KubernetesClient(
-                ClusterAccess("http://kubernetes.example"), httpx.MockTransport(self._kubernetes)
+                ServerAccess("http://kubernetes.example"), httpx.MockTransport(self._kubernetes)
             ),
             PrometheusClient(
-                "http://prometheus.example", transport=httpx.MockTransport(self._samples)
+                ServerAccess("http://prometheus.example"),
+                transport=httpx.MockTransport(self._samples),
             ),
             self.records,
             PruneSettings(**self.settings),

@@ -15,7 +15,7 @@ import pytest
 
 from domain.clock import SystemClock
 from ingestion.settings import Connection
-from ingestion.thanos.thanos_client import ThanosClient
+from ingestion.thanos.attempt_client import AttemptClient
 from orchestration.alerting import alertmanagers
 from orchestration.open_home import OpenHome
 from warehouse.home import Home
@@ -34,7 +34,7 @@ class Sent:
 
 def thanos(token: Path, transport: httpx.BaseTransport, folder: Path) -> Callable[[], object]:
     del folder
-    client = ThanosClient(Connection("https://thanos.test", str(token)), transport)
+    client = AttemptClient(Connection("https://thanos.test", str(token)), transport)
     return lambda: client.post("/api/v1/query", {"query": "time()"})
 
 

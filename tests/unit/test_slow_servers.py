@@ -1,7 +1,7 @@
 """A server that sends single bytes without long pauses cannot block a client for ever.
 
 Put here: real sockets and a real clock.
-Not here: silence (`test_thanos_client`, `test_collector_watcher`), or endless responses
+Not here: silence (`test_prometheus_client`, `test_collector_watcher`), or endless responses
 (`test_hostile_responses`).
 """
 
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from clients import alertmanager, kubernetes, kubernetes_responses, prometheus
-from clients.kubeconfig import ClusterAccess
+from clients import alertmanager, kubernetes, kubernetes_responses
+from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
 from clients.prometheus import PrometheusClient, PrometheusFailed
@@ -27,8 +27,8 @@ from idle_pruner import alerts
 from idle_pruner.cluster import ObjectName
 from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.settings import Connection
-from ingestion.thanos import thanos_client as thanos_client
-from ingestion.thanos.thanos_client import ThanosClient
+from ingestion.thanos import attempt_client
+from ingestion.thanos.attempt_client import AttemptClient
 from tests.certificates import Authority
 from tests.tunnel_proxy import tunnel_proxy
 
@@ -96,7 +96,7 @@ def trickling(tls: ssl.SSLContext | None = None) -> Iterator[ThreadingHTTPServer
 
 def test_a_query_ends_at_its_time_limit(url: str) -> None:
     began = time.monotonic()
-    with ThanosClient(Connection(url, timeout_seconds=1)) as client:
+    with AttemptClient(Connection(url, timeout_seconds=1)) as client:
         reply = client.post("/api/v1/query", {"query": "up"})
     assert (reply.timed_out, reply.failure) == (True, "still arriving after 1 s")
     assert time.monotonic() - began < GIVES_UP_SECONDS
@@ -107,26 +107,27 @@ def test_a_page_of_objects_ends_at_its_time_limit(
 ) -> None:
     monkeypatch.setattr(kubernetes_responses, "BODY_SECONDS_LIMIT", 1.0)
     began = time.monotonic()
-    client = KubernetesClient(ClusterAccess(url))
+    client = KubernetesClient(ServerAccess(url))
     with pytest.raises(NotKubernetes, match="still arrived after 1 s"):
         client.get("/api/v1/pods")
     assert time.monotonic() - began < GIVES_UP_SECONDS
 
 
 def query_prometheus(url: str) -> object:
-    return PrometheusClient(url).raw_samples("up[5m]", datetime(2026, 10, 1, tzinfo=UTC))
+    client = PrometheusClient(ServerAccess(url), timeout_seconds=0.3)
+    return client.raw_samples("up[5m]", datetime(2026, 10, 1, tzinfo=UTC))
 
 
 def get_from_kubernetes(url: str) -> object:
-    return KubernetesClient(ClusterAccess(url)).get("/api/v1/pods")
+    return KubernetesClient(ServerAccess(url)).get("/api/v1/pods")
 
 
 def watch_of_the_collector(url: str) -> object:
-    return next(KubernetesClient(ClusterAccess(url), silence_seconds=0.5).watch(PATHS["pods"], 7))
+    return next(KubernetesClient(ServerAccess(url), silence_seconds=0.5).watch(PATHS["pods"], 7))
 
 
 def pull(url: str) -> object:
-    with ThanosClient(Connection(url, timeout_seconds=1)) as client:
+    with AttemptClient(Connection(url, timeout_seconds=1)) as client:
         reply = client.post("/api/v1/query", {"query": "up"})
     if reply.timed_out or reply.not_connected:
         raise PrometheusFailed(url, reply.failure)
@@ -172,11 +173,9 @@ def slow_url(
 def test_a_slow_header_ends_every_client(
     slow_url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (prometheus, kubernetes):
-        monkeypatch.setattr(module, "CONNECT_SECONDS", 0.5)
-        monkeypatch.setattr(module, "READ_SECONDS", 0.5)
-    monkeypatch.setattr(thanos_client, "CONNECT_TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr(thanos_client, "TRIES_LIMIT", 1)
+    monkeypatch.setattr(kubernetes, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(kubernetes, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(attempt_client, "TRIES_LIMIT", 1)
     began = time.monotonic()
     with pytest.raises((PrometheusFailed, ServerUnreachable), match=r"[Tt]ime(d )?[Oo]ut"):
         CLIENTS[name](slow_url)
@@ -186,10 +185,9 @@ def test_a_slow_header_ends_every_client(
 def test_clients_of_the_pruner_end_at_the_time_limit_of_a_body(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prometheus, "READ_SECONDS", 0.3)
     monkeypatch.setattr(kubernetes_responses, "BODY_SECONDS_LIMIT", 0.3)
     began = time.monotonic()
-    with pytest.raises(PrometheusFailed, match=r"still arrived after 0\.3 s"):
+    with pytest.raises(PrometheusFailed, match=r"still arriving after 0\.3 s"):
         query_prometheus(url)
     with pytest.raises(NotKubernetes, match=r"still arrived after 0\.3 s"):
         get_from_kubernetes(url)

@@ -1,7 +1,7 @@
 """Every kind of bad response, and its outcome.
 
 Put here: responses of a server, a proxy or a broken connection, and their outcome.
-Not here: retries and sizes (`test_thanos_client`), the samples inside (`test_thanos_decode`).
+Not here: retries and sizes (`test_prometheus_client`), the samples inside (`test_thanos_decode`).
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import Any
 
 import pytest
 
+from clients.prometheus import PrometheusResponse
 from ingestion.thanos.response import REASON_LENGTH_LIMIT, read_matrix
-from ingestion.thanos.thanos_client import StoreResponse
 from warehouse.manifest import Outcome
 
 ONE = {"metric": {"__name__": "up"}, "values": [[1790848800, "1"]]}
 
 
-def reply(body: Any, status: int = 200, content_type: str = "application/json") -> StoreResponse:
+def reply(
+    body: Any, status: int = 200, content_type: str = "application/json"
+) -> PrometheusResponse:
     text = body if isinstance(body, str) else json.dumps(body)
-    return StoreResponse(status, content_type, text.encode())
+    return PrometheusResponse(status, content_type, text.encode())
 
 
 def success(result: Any, kind: str = "matrix", **more: Any) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def test_a_body_that_ends_inside_a_number_is_truncated(end: str) -> None:
 
 
 def test_a_connection_that_ended_early_is_truncated_also_with_valid_json() -> None:
-    cut = StoreResponse(
+    cut = PrometheusResponse(
         200, "application/json", json.dumps(success([ONE])).encode(), "cut off", True
     )
     assert read_matrix(cut).outcome is Outcome.TRUNCATED
@@ -152,13 +154,13 @@ def test_limits_of_the_server_are_recognised(text: str) -> None:
 
 
 def test_the_clients_limit_on_size_is_a_limit() -> None:
-    large = StoreResponse(200, "application/json", b"", "larger than 10 bytes", too_large=True)
+    large = PrometheusResponse(200, "application/json", b"", "larger than 10 bytes", too_large=True)
     matrix = read_matrix(large)
     assert (matrix.outcome, matrix.limit_hit) == (Outcome.REFUSED, True)
 
 
 def test_a_timeout_may_be_due_to_the_size_of_the_query() -> None:
-    hung = StoreResponse(0, "", b"", "timed out (ReadTimeout)", timed_out=True)
+    hung = PrometheusResponse(0, "", b"", "timed out (ReadTimeout)", timed_out=True)
     matrix = read_matrix(hung)
     assert (matrix.outcome, matrix.limit_hit) == (Outcome.FAILED, True)
 

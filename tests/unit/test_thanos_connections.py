@@ -1,7 +1,7 @@
 """Real sockets: TLS with a private authority and client certificates, a proxy, closed connections.
 
 Put here: behaviour that needs a real connection.
-Not here: the content of requests and responses (`test_thanos_client`).
+Not here: the content of requests and responses (`test_prometheus_client`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from clients.prometheus import PrometheusResponse
 from ingestion.settings import Connection
-from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
+from ingestion.thanos.attempt_client import AttemptClient
 from tests.tunnel_proxy import tunnel_proxy
 
 BODY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
@@ -118,8 +119,8 @@ def server_tls(keys: Path, client_required: bool) -> ssl.SSLContext:
     return context
 
 
-def post_query(connection: Connection) -> StoreResponse:
-    with ThanosClient(connection, wait=lambda seconds: None) as client:
+def post_query(connection: Connection) -> PrometheusResponse:
+    with AttemptClient(connection, wait=lambda seconds: None) as client:
         return client.post("/api/v1/query", {"query": "up[1h]"})
 
 
@@ -177,7 +178,7 @@ def test_a_proxy_tunnels_to_a_server_with_tls(
     monkeypatch.setenv("SSL_CERT_FILE", str(keys / "ca.crt"))  # for the proxy
     with server(tls) as found, tunnel_proxy(tls if proxy_speaks == "https" else None) as proxy:
         url = f"https://127.0.0.1:{found.server_port}"
-        with ThanosClient(
+        with AttemptClient(
             Connection(url, proxy=proxy.url, ca_file=str(keys / "ca.crt")), wait=lambda _: None
         ) as client:
             replies = [client.post("/api/v1/query", {"query": "up[1h]"}) for _ in range(2)]

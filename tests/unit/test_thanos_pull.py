@@ -1,7 +1,7 @@
 """A complete pull of responses written by hand.
 
 Put here: landed files and rows of one attempt with known responses.
-Not here: single bad responses (`test_thanos_answer`, `test_thanos_client`), rules for gaps
+Not here: single bad responses (`test_thanos_answer`, `test_prometheus_client`), rules for gaps
 (`test_thanos_decode`), or properties.
 """
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from domain.interval import Interval
 from ingestion.metric_catalogue import MetricQuery
+from ingestion.thanos.attempt_client import BODY_BYTES_LIMIT
 from ingestion.thanos.splitting import SAMPLES_LIMIT, FunctionQuery, RawQuery, Sizes, smaller
-from ingestion.thanos.thanos_client import ANSWER_BYTES_LIMIT
 
 MIDNIGHT = datetime(2026, 10, 1, tzinfo=UTC)
 
@@ -103,7 +103,7 @@ def test_a_query_is_whole_until_its_size_is_known() -> None:
 
 def test_a_query_near_a_limit_is_split_in_advance() -> None:
     sizes = Sizes()
-    sizes.learn(query(1), ANSWER_BYTES_LIMIT // 10, 100)
+    sizes.learn(query(1), BODY_BYTES_LIMIT // 10, 100)
     assert [piece.hours for piece in sizes.split(query(24))] == [6, 6, 6, 6]
     assert [piece.hours for piece in sizes.split(query(6))] == [6]
     sizes.learn(query(1), 1000, SAMPLES_LIMIT // 2)
@@ -113,5 +113,5 @@ def test_a_query_near_a_limit_is_split_in_advance() -> None:
 def test_the_size_of_a_part_does_not_change_the_known_size_of_the_whole() -> None:
     sizes = Sizes()
     for piece in smaller(query(1, ("a",))):
-        sizes.learn(piece, ANSWER_BYTES_LIMIT, SAMPLES_LIMIT)
+        sizes.learn(piece, BODY_BYTES_LIMIT, SAMPLES_LIMIT)
     assert sizes.split(query(24, ("a",))) == [query(24, ("a",))]

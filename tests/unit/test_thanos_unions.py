@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
+from clients.prometheus import PrometheusResponse
 from domain.interval import Interval
 from fake_gpu.clock import VirtualClock, epoch
 from fake_gpu.serve import Running, serve
 from ingestion.evidence.landing import Landing
 from ingestion.metric_catalogue import TELEMETRY_ENTRIES
 from ingestion.settings import ClusterSource, Connection, ThanosSettings
+from ingestion.thanos.attempt_client import AttemptClient
 from ingestion.thanos.pull import pull_hours
 from ingestion.thanos.telemetry import FUNCTIONS, METRIC_LABEL, UNION, UNION_LIMIT
-from ingestion.thanos.thanos_client import StoreResponse, ThanosClient
 from tests.derived_rows import rows_landed
 from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, quiet_fleet
 from warehouse.manifest import Attempt, Outcome, Sampling
@@ -33,45 +34,45 @@ HOURS = 3
 NARROW_BYTES = 30_000
 
 
-class WithoutUnions(ThanosClient):
+class WithoutUnions(AttemptClient):
     """A server whose language has no unions."""
 
-    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
+    def post(self, path: str, form: Mapping[str, str]) -> PrometheusResponse:
         if " or " not in form.get("query", ""):
             return super().post(path, form)
         body = b'{"status":"error","errorType":"bad_data","error":"unknown function"}'
-        return StoreResponse(400, "application/json", body)
+        return PrometheusResponse(400, "application/json", body)
 
 
-class Limited(ThanosClient):
+class Limited(AttemptClient):
     """A server that refuses the counts of more than one metric and hour as too large."""
 
-    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
+    def post(self, path: str, form: Mapping[str, str]) -> PrometheusResponse:
         query = form.get("query", "")
         if "count_over_time" not in query or " or " not in query:
             return super().post(path, form)
         body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
-        return StoreResponse(422, "application/json", body)
+        return PrometheusResponse(422, "application/json", body)
 
 
-class Sparing(ThanosClient):
+class Sparing(AttemptClient):
     """A server that refuses every query of one metric as too large."""
 
-    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
+    def post(self, path: str, form: Mapping[str, str]) -> PrometheusResponse:
         if f"{TELEMETRY_ENTRIES[0].metric}{{" not in form.get("query", ""):
             return super().post(path, form)
         body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
-        return StoreResponse(422, "application/json", body)
+        return PrometheusResponse(422, "application/json", body)
 
 
-class Narrow(ThanosClient):
+class Narrow(AttemptClient):
     """A server that refuses a union of ten metrics of four cards as too large."""
 
-    def post(self, path: str, form: Mapping[str, str]) -> StoreResponse:
+    def post(self, path: str, form: Mapping[str, str]) -> PrometheusResponse:
         response = super().post(path, form)
         if "_over_time" not in form.get("query", "") or len(response.body) < NARROW_BYTES:
             return response
-        return StoreResponse(0, "", b"", failure="too large", too_large=True)
+        return PrometheusResponse(0, "", b"", failure="too large", too_large=True)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def running() -> Iterator[Running]:
         yield served
 
 
-def pulled(running: Running, home: Path, client: type[ThanosClient]) -> tuple[Attempt, Landing]:
+def pulled(running: Running, home: Path, client: type[AttemptClient]) -> tuple[Attempt, Landing]:
     server = ThanosSettings(
         "hub", Connection(running.thanos_url), replica_labels=("prometheus_replica",)
     )
@@ -95,7 +96,7 @@ def pulled(running: Running, home: Path, client: type[ThanosClient]) -> tuple[At
 
 
 def telemetry(
-    running: Running, home: Path, client: type[ThanosClient], failed_count: int = 0
+    running: Running, home: Path, client: type[AttemptClient], failed_count: int = 0
 ) -> tuple[Attempt, Any]:
     """The queries, and the resulting rows in a fixed order."""
     attempt, landing = pulled(running, home, client)
@@ -114,7 +115,7 @@ def queried_functions(attempt: Attempt) -> set[str]:
 def test_unions_single_queries_and_parts_give_the_same_rows(
     running: Running, tmp_path: Path
 ) -> None:
-    attempt, rows = telemetry(running, tmp_path / "unions", ThanosClient)
+    attempt, rows = telemetry(running, tmp_path / "unions", AttemptClient)
     assert queried_functions(attempt) == {UNION}
     of_cards = [
         entry.metric
@@ -143,7 +144,7 @@ def test_a_limit_on_one_function_does_not_affect_the_others(
     running: Running, tmp_path: Path
 ) -> None:
     """Counts metric by metric and averages in unions belong to the same series."""
-    _, rows = telemetry(running, tmp_path / "unions", ThanosClient)
+    _, rows = telemetry(running, tmp_path / "unions", AttemptClient)
     _, limited = telemetry(running, tmp_path / "limited", Limited)
     assert limited == rows
     assert all(row["average_value"] is not None for row in rows)
@@ -151,7 +152,7 @@ def test_a_limit_on_one_function_does_not_affect_the_others(
 
 def test_one_refused_metric_does_not_disable_unions(running: Running, tmp_path: Path) -> None:
     too_much = TELEMETRY_ENTRIES[0].metric
-    _, rows = telemetry(running, tmp_path / "unions", ThanosClient)
+    _, rows = telemetry(running, tmp_path / "unions", AttemptClient)
     refused = len(FUNCTIONS) * HOURS  # each hour separately
     attempt, spared = telemetry(running, tmp_path / "spared", Sparing, failed_count=refused)
     assert queried_functions(attempt) == {UNION}

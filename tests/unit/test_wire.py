@@ -1,7 +1,7 @@
 """Connections to one server: complete, cut and invalid responses, limits and proxies.
 
 Put here: bytes on a socket, from a server that sends a given script.
-Not here: the meaning of responses (`test_collector_client`, `test_thanos_client`).
+Not here: the meaning of responses (`test_collector_client`, `test_prometheus_client`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from contextlib import closing, contextmanager
 import httpx
 import pytest
 
+from clients.credentials import ServerAccess
 from clients.http_transport import ServerTransport
-from clients.kubeconfig import ClusterAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
 from ingestion.kubernetes.watched_resources import PATHS
@@ -185,7 +185,7 @@ def test_a_request_is_sent_completely() -> None:
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Type: application/json", b"HTTP/1"])
 def test_a_truncated_header_has_no_list_after_it(head: bytes) -> None:
     with talking((head,)) as (parrot, _), pytest.raises((NotKubernetes, ServerUnreachable)):
-        list(KubernetesClient(ClusterAccess(parrot.url)).pages(PATHS["pods"]))
+        list(KubernetesClient(ServerAccess(parrot.url)).pages(PATHS["pods"]))
 
 
 def test_a_surplus_response_is_not_used_for_the_next_request() -> None:
@@ -243,7 +243,7 @@ def test_requests_go_to_the_proxy_instead_of_the_server(
         if named == "environment":
             monkeypatch.setenv("http_proxy", parrot.url.removeprefix("http://"))
         proxy = parrot.url if named == "settings" else ""
-        client = KubernetesClient(ClusterAccess("http://api.example:8080", proxy=proxy))
+        client = KubernetesClient(ServerAccess("http://api.example:8080", proxy=proxy))
         with closing(client):
             assert client.cluster_id() == "c-1"
         assert parrot.heard[0].startswith(b"GET http://api.example:8080/api/v1/namespaces/")
@@ -256,5 +256,5 @@ def test_a_server_without_a_proxy_is_queried_directly(
     with talking((NAMESPACE,)) as (parrot, _):
         monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
         monkeypatch.setenv("no_proxy", named.replace("PORT", parrot.url.rpartition(":")[2]))
-        with closing(KubernetesClient(ClusterAccess(parrot.url))) as client:
+        with closing(KubernetesClient(ServerAccess(parrot.url))) as client:
             assert client.cluster_id() == "c-1"

@@ -15,13 +15,9 @@ import httpx
 import pytest
 
 from clients.credentials import CredentialUnreadable
+from clients.prometheus import PrometheusResponse
 from ingestion.settings import Connection
-from ingestion.thanos.thanos_client import (
-    TRIES_LIMIT,
-    WAIT_BUDGET_SECONDS,
-    StoreResponse,
-    ThanosClient,
-)
+from ingestion.thanos.attempt_client import TRIES_LIMIT, WAIT_BUDGET_SECONDS, AttemptClient
 
 FORM = {"query": "up[1h]"}
 JSON = {"content-type": "application/json"}
@@ -45,20 +41,20 @@ class Line:
     def __init__(self, answering: Answering, **connection: Any) -> None:
         self.requests: list[httpx.Request] = []
         self.waits: list[float] = []
-        limit = connection.pop("answer_bytes_limit", 1 << 20)
+        limit = connection.pop("body_bytes_limit", 1 << 20)
 
         def answer(request: httpx.Request) -> httpx.Response:
             self.requests.append(request)
             return answering(request)
 
-        self.client = ThanosClient(
+        self.client = AttemptClient(
             Connection(**{"url": "http://127.0.0.1:1", **connection}),
             httpx.MockTransport(answer),
             wait=self.waits.append,
-            answer_bytes_limit=limit,
+            body_bytes_limit=limit,
         )
 
-    def post(self) -> StoreResponse:
+    def post(self) -> PrometheusResponse:
         return self.client.post("/api/v1/query", FORM)
 
 
@@ -154,7 +150,7 @@ def test_two_requests_are_not_retried_at_the_same_moment() -> None:
     line.post()
     mine = list(line.waits)
     line.waits.clear()
-    line.client.refill_budget()
+    line.client.begin_attempt()
     line.client.post("/api/v1/query", {"query": "another"})
     assert line.waits[0] != mine[0]
 
@@ -198,7 +194,7 @@ def test_all_requests_of_an_attempt_share_one_budget_of_waiting() -> None:
         line.post()
     assert sum(line.waits) <= WAIT_BUDGET_SECONDS
     waited = len(line.waits)
-    line.client.refill_budget()
+    line.client.begin_attempt()
     line.post()
     assert len(line.waits) > waited
 
@@ -231,7 +227,7 @@ def test_gzip_is_not_requested_from_a_local_server_without_a_proxy(
     line.post()
     assert line.requests[0].headers["accept-encoding"] == "identity"
     proxied = Connection(f"http://{host}:1", proxy="http://proxy.example:3128")
-    assert ThanosClient(proxied).encoding == "gzip"
+    assert AttemptClient(proxied).encoding == "gzip"
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20])
@@ -266,15 +262,15 @@ def test_a_connection_that_breaks_in_the_body_gives_truncated() -> None:
 
 
 def test_a_response_above_the_limit_is_dropped_and_not_retried() -> None:
-    line = Line(lambda request: respond(b"x" * 1001), answer_bytes_limit=1000)
+    line = Line(lambda request: respond(b"x" * 1001), body_bytes_limit=1000)
     found = line.post()
     assert (found.too_large, found.body, len(line.requests)) == (True, b"", 1)
-    assert Line(lambda request: respond(b"x" * 1000), answer_bytes_limit=1000).post().body
+    assert Line(lambda request: respond(b"x" * 1000), body_bytes_limit=1000).post().body
 
 
 def test_a_bomb_is_not_decompressed_beyond_the_limit() -> None:
     bomb = gzip.compress(b"\0" * (64 << 20))
-    line = Line(lambda request: respond(bomb, content_encoding="gzip"), answer_bytes_limit=1 << 20)
+    line = Line(lambda request: respond(bomb, content_encoding="gzip"), body_bytes_limit=1 << 20)
     found = line.post()
     assert found.too_large
     assert found.body == b""
@@ -312,9 +308,9 @@ def test_an_unreadable_credential_names_its_file(tmp_path: Path) -> None:
     broken = tmp_path / "ca.crt"
     broken.write_text("not a certificate")
     with pytest.raises(CredentialUnreadable, match=r"ca\.crt"):
-        ThanosClient(Connection("https://hub.test", ca_file=str(broken)))
+        AttemptClient(Connection("https://hub.test", ca_file=str(broken)))
     with pytest.raises(CredentialUnreadable, match=r"tls\.crt"):
-        ThanosClient(
+        AttemptClient(
             Connection(
                 "https://hub.test",
                 client_certificate_file=str(tmp_path / "tls.crt"),
