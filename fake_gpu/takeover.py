@@ -18,12 +18,12 @@ from typing import Any
 from domain.interval import format_instant
 from fake_gpu.clock import SimulatedPastIsFixed, VirtualClock
 from fake_gpu.exporters.devices import phases
-from fake_gpu.fleet.model import DeviceHold, Fault, Fleet, PodLife, SimulatedCluster, instant
+from fake_gpu.fleet.model import DeviceHold, Fault, Fleet, PodLifetime, SimulatedCluster, instant
 from fake_gpu.kubernetes.objects import Change, ObjectHistory
 from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.scenario.succession import succeeded
 
-# A clock that runs goes on while a new fleet is played; that takes so long at most.
+# A clock that runs goes on while a new fleet is simulated; that takes so long at most.
 PLAYING_SECONDS = 2
 
 
@@ -47,7 +47,7 @@ def going_on(
 
 
 def first_free_second(clock: VirtualClock) -> int:
-    """The first second about which nothing is told while a changed fleet is played."""
+    """The first second about which nothing is told while a changed fleet is simulated."""
     ahead = clock.speed * PLAYING_SECONDS if clock.mode == "running" else 0
     return clock.now_seconds() + 1 + int(ahead)
 
@@ -131,7 +131,7 @@ def _is_same_before(told: SimulatedCluster, telling: SimulatedCluster, now: int)
             _same_use(who, pod, pods[pod.uid], now)
 
 
-def _held(pod: PodLife, now: int) -> dict[str, Sequence[DeviceHold]]:
+def _held(pod: PodLifetime, now: int) -> dict[str, Sequence[DeviceHold]]:
     """Its devices; how it uses them is compared apart."""
     plain = [replace(h, utilisation=None, memory_used_mib=None, later=()) for h in pod.holds]
     return {"devices": [replace(h, held_until=_known(h.held_until, now)) for h in plain]}
@@ -141,7 +141,7 @@ def _known(end: int | None, now: int) -> int | None:
     return end if end is not None and end <= now else None
 
 
-def _same_use(who: str, told: PodLife, telling: PodLife, now: int) -> None:
+def _same_use(who: str, told: PodLifetime, telling: PodLifetime, now: int) -> None:
     for hold, other in zip(told.holds, telling.holds, strict=True):
         known = [(p.loads(h), p.memory_used_pct) for p, h in ((told, hold), (telling, other))]
         if known[0] == known[1]:
@@ -155,7 +155,7 @@ def _same_use(who: str, told: PodLife, telling: PodLife, now: int) -> None:
                 raise _refused(f"{who} was {both}", now)
 
 
-def _use(pod: PodLife, hold: DeviceHold, now: int) -> dict[int, str]:
+def _use(pod: PodLifetime, hold: DeviceHold, now: int) -> dict[int, str]:
     """How a pod uses a device, from each second at which that changes."""
     loads = pod.loads(hold)
     ends = [*(load.from_at for load in loads[1:]), now + 1]

@@ -22,7 +22,7 @@ import polars as pl
 
 from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.fleet.build import Fleet
-from fake_gpu.fleet.model import Node, PodLife, SimulatedCluster
+from fake_gpu.fleet.model import Node, PodLifetime, SimulatedCluster
 from fake_gpu.prometheus.node_intervals import EntityInterval, NodeIntervals
 from tests.marts_in_memory import contracts
 from tests.rendered_models import rendered
@@ -48,7 +48,7 @@ def hours_of(fleet: Fleet, first_second: int, days: int) -> list[Row]:
     """A row per device, pod and hour."""
     rows: list[Row] = []
     for cluster in fleet.clusters:
-        on_nodes: dict[str, list[PodLife]] = {}
+        on_nodes: dict[str, list[PodLifetime]] = {}
         for pod in cluster.pods:
             if pod.holds:
                 on_nodes.setdefault(pod.node_name, []).append(pod)
@@ -59,7 +59,7 @@ def hours_of(fleet: Fleet, first_second: int, days: int) -> list[Row]:
 
 
 def _of_node(
-    cluster: SimulatedCluster, node: Node, pods: Sequence[PodLife], first_second: int, days: int
+    cluster: SimulatedCluster, node: Node, pods: Sequence[PodLifetime], first_second: int, days: int
 ) -> Iterator[Row]:
     intervals = NodeIntervals(NodeUse(node, pods))
     for day in range(first_second // DAY, first_second // DAY + days):

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Fleet, PodLife, SimulatedCluster
+from fake_gpu.fleet.model import Fleet, PodLifetime, SimulatedCluster
 from fake_gpu.scenario.load import LoadedScenario, read_scenario
 
 FOR_EVER = 1 << 60
@@ -34,13 +34,13 @@ def cluster_of(body: str, extra: str = "", seed: int = 1) -> SimulatedCluster:
     return fleet(text).clusters[0]
 
 
-def pod(cluster: SimulatedCluster, name: str) -> PodLife:
+def pod(cluster: SimulatedCluster, name: str) -> PodLifetime:
     found = [p for p in cluster.pods if p.name == name]
     assert len(found) == 1, f"{len(found)} pods are called {name}"
     return found[0]
 
 
-def pods(cluster: SimulatedCluster, workload: str) -> list[PodLife]:
+def pods(cluster: SimulatedCluster, workload: str) -> list[PodLifetime]:
     return [p for p in cluster.pods if p.workload == workload]
 
 
@@ -126,7 +126,7 @@ def check_shares_fit_cards(cluster: SimulatedCluster) -> None:
                     assert total <= 1, f"{card.card_id} at {at}: {total}"
 
 
-def check_life(cluster: SimulatedCluster, each: PodLife) -> None:
+def check_life(cluster: SimulatedCluster, each: PodLifetime) -> None:
     times = [each.created_at, each.scheduled_at, each.started_at, each.finished_at]
     known = [t for t in times if t is not None]
     assert known == sorted(known), f"{each.name}: {times}"

@@ -16,18 +16,18 @@ from fake_gpu.fleet.model import (
     DeviceHold,
     Fleet,
     Monitoring,
-    NamespaceLife,
+    NamespaceLifetime,
     Node,
     NodeState,
     OwnerRef,
     PhaseChange,
-    PodLife,
-    QuotaLife,
+    PodLifetime,
+    QuotaLifetime,
     Run,
     ScrapeJob,
     SimulatedCluster,
     Utilisation,
-    WorkloadLife,
+    WorkloadLifetime,
 )
 from tests.servers.build import KUBERNETES
 
@@ -152,7 +152,7 @@ def pod(
     owners: tuple[OwnerRef, ...] = (),
     labels: dict[str, str] | None = None,
     exit_code: int = 0,
-) -> PodLife:
+) -> PodLifetime:
     """A pod with one container on whole cards; times are seconds after midnight."""
     phases = [PhaseChange(MIDNIGHT + created, "Pending")]
     if started is not None:
@@ -177,7 +177,7 @@ def pod(
         if scheduled is not None
     )
     main = Container("main", "main", {"nvidia.com/gpu": max(1, len(cards))}, runs, device_ids)
-    return PodLife(
+    return PodLifetime(
         cluster_id=CLUSTER_ID,
         namespace=namespace,
         name=name,
@@ -221,10 +221,10 @@ def quiet_cluster(watched: Monitoring | None = None) -> SimulatedCluster:
         pod("waits", created=600, cards=(), namespace="team-b"),
     )
     namespaces = tuple(
-        NamespaceLife(CLUSTER_ID, name, f"{name}-uid", MIDNIGHT - HOUR, None, None)
+        NamespaceLifetime(CLUSTER_ID, name, f"{name}-uid", MIDNIGHT - HOUR, None, None)
         for name in ("kube-system", "team-a", "team-b")
     )
-    quota = QuotaLife(
+    quota = QuotaLifetime(
         CLUSTER_ID,
         "team-a",
         "gpus",
@@ -235,11 +235,11 @@ def quiet_cluster(watched: Monitoring | None = None) -> SimulatedCluster:
         ((MIDNIGHT - 1800, {"requests.nvidia.com/gpu": 2}),),
     )
     workloads = (
-        WorkloadLife(
+        WorkloadLifetime(
             CLUSTER_ID, "team-a", "apps/v1", "Deployment", "train", deployment.uid,
             MIDNIGHT - 1800, None,
         ),
-        WorkloadLife(
+        WorkloadLifetime(
             CLUSTER_ID, "team-a", "apps/v1", "ReplicaSet", "train-5d9c", replicaset.uid,
             MIDNIGHT - 1800, None, 1, deployment,
         ),

@@ -215,7 +215,7 @@ def uses_of_holdings(
         of_card = [device for device in hardware.devices if device.card_index == card]
         if card not in held and len(of_card) == 1 and of_card[0].replica_count is None:
             holding = Holding(of_card[0].device_id, use.namespace, use.pod, "", use.container)
-            load = use.load.play(stream(0, hardware.node, card))
+            load = use.load.draw(stream(0, hardware.node, card))
             found.append(HoldingUse(holding, load.pct_at(elapsed), use.used_mib))
     return tuple(found)
 
@@ -246,7 +246,7 @@ def _utilisation(annotations: Mapping[str, str], holding: Holding, elapsed: int)
         load = parse_load(text)
     except InvalidScenarioValue:
         return 100  # as without the annotation; the status updater says so in an Event
-    return load.play(stream(0, holding.uid, holding.container)).pct_at(max(elapsed, 0))
+    return load.draw(stream(0, holding.uid, holding.container)).pct_at(max(elapsed, 0))
 
 
 def _fraction(annotations: Mapping[str, str]) -> float:

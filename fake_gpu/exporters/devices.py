@@ -18,7 +18,7 @@ from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
-from fake_gpu.fleet.model import Card, Device, DeviceHold, Node, PodLife, Utilisation
+from fake_gpu.fleet.model import Card, Device, DeviceHold, Node, PodLifetime, Utilisation
 
 # In seconds, later than any time: the end of an interval without an end.
 NO_END = 1 << 52
@@ -51,7 +51,7 @@ class Entity:
 class EntityHolder:
     """The pod and container that has an entity, from the kubelet's pod-resources API."""
 
-    pod: PodLife
+    pod: PodLifetime
     hold: DeviceHold
     device: Device
 
@@ -127,12 +127,12 @@ class NodeUse:
     """The steps of all entities of one node."""
 
     def __init__(
-        self, node: Node, pods: Iterable[PodLife], stowaways: Sequence[UnaccountedProcess] = ()
+        self, node: Node, pods: Iterable[PodLifetime], stowaways: Sequence[UnaccountedProcess] = ()
     ) -> None:
         self.node = node
         self.stowaways = stowaways
         self.entities = entities_of(node)
-        self._holds: dict[str, list[tuple[PodLife, DeviceHold]]] = {}
+        self._holds: dict[str, list[tuple[PodLifetime, DeviceHold]]] = {}
         for pod in pods:
             for hold in pod.holds:
                 self._holds.setdefault(hold.device_id, []).append((pod, hold))
@@ -246,7 +246,7 @@ class _Held:
         return self.known_from, self.holder.pod.uid, self.holder.device.device_id
 
 
-def _held(entity: Entity, pod: PodLife, hold: DeviceHold, device: Device) -> _Held:
+def _held(entity: Entity, pod: PodLifetime, hold: DeviceHold, device: Device) -> _Held:
     seen = pod.acknowledged_at
     loads = pod.loads(hold)
     ends = [*(load.from_at for load in loads[1:]), NO_END]
@@ -335,7 +335,7 @@ class _Changes:
 def phases(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """(from, until, per cent) of a utilisation within a window; adjoining equal ones are one."""
     from_at, pct = start, -1
-    for at, until, current in _pieces(use, start, end):
+    for at, until, current in _steps(use, start, end):
         if current != pct:
             if at > from_at:
                 yield from_at, at, pct
@@ -344,7 +344,7 @@ def phases(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, i
             yield from_at, end, pct
 
 
-def _pieces(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _steps(use: Utilisation, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The steps one after another, through all laps."""
     period = use.period_seconds
     last = end if use.repeat is None else min(end, use.repeat * period)

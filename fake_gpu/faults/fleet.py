@@ -43,7 +43,7 @@ FLEET = (
         "Containers restart again and again; the pod keeps its devices.",
         POD,
         NAMESPACE,
-        Parameter("every", "duration", 300, "how long a container lives"),
+        Parameter("every", "duration", 300, "how long a container runs"),
         Parameter("pause", "duration", 20, "how long it stays away"),
     ),
     kind(

@@ -1,4 +1,4 @@
-"""A scenario, played through: the whole fleet, or its pods one by one.
+"""A simulated scenario: the whole fleet, or its pods one by one.
 
 Put here: putting nodes, namespaces, workloads and faults together.
 Not here: any of these (`nodes`, `namespaces`, `pod_arrivals`, `disturbances`), or reading files.
@@ -11,23 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fake_gpu.fleet.claims import ClaimDesk
+from fake_gpu.fleet.cluster_simulation import ClusterSimulation
 from fake_gpu.fleet.disturbances import expect_faults, expect_namespaces, expect_nodes
 from fake_gpu.fleet.fault_specs import Effects, as_faults
 from fake_gpu.fleet.model import (
-    BudgetLife,
+    BudgetLifetime,
     Fault,
     Fleet,
     Monitoring,
     Node,
-    PodLife,
+    PodLifetime,
     ScrapeJob,
     SimulatedCluster,
-    WorkloadLife,
+    WorkloadLifetime,
 )
 from fake_gpu.fleet.names import require_own_names
 from fake_gpu.fleet.namespaces import Namespaces, build_namespaces
 from fake_gpu.fleet.nodes import build_node
-from fake_gpu.fleet.play import ClusterSimulation
 from fake_gpu.fleet.pod_arrivals import PodCreator
 from fake_gpu.fleet.quotas import QuotaDesk, quota_histories
 from fake_gpu.fleet.room import Room
@@ -48,7 +48,7 @@ HISTORY_BEYOND_SECONDS = 2 * 3_600
 
 @dataclass(slots=True)
 class PreparedCluster:
-    """One cluster, ready to be played."""
+    """One cluster, ready to be simulated."""
 
     spec: ClusterSpec
     cluster_id: str
@@ -56,7 +56,7 @@ class PreparedCluster:
     nodes: tuple[Node, ...]
     namespaces: Namespaces
     creators: tuple[PodCreator, ...]
-    play: ClusterSimulation
+    simulation: ClusterSimulation
     claims: ClaimDesk
 
 
@@ -67,8 +67,10 @@ def build_fleet(loaded: LoadedScenario) -> Fleet:
     fired: dict[str, int] = {}
     clusters = []
     for stage in stages(loaded, faults, fired):
-        pods = sorted(stage.play.run(), key=lambda p: (p.created_at, p.namespace, p.name, p.uid))
-        for fault_id, count in stage.play.fired.items():
+        pods = sorted(
+            stage.simulation.run(), key=lambda p: (p.created_at, p.namespace, p.name, p.uid)
+        )
+        for fault_id, count in stage.simulation.fired.items():
             fired[fault_id] = fired.get(fault_id, 0) + count
         clusters.append(_cluster(scenario, stage, tuple(pods)))
     uids = {pod.uid for cluster in clusters for pod in cluster.pods}
@@ -84,12 +86,12 @@ def build_fleet(loaded: LoadedScenario) -> Fleet:
     )
 
 
-def iter_pods(loaded: LoadedScenario) -> Iterator[PodLife]:
-    """All pods of a scenario, each when its life is over, in bounded memory."""
+def iter_pods(loaded: LoadedScenario) -> Iterator[PodLifetime]:
+    """All pods of a scenario, each when nothing about it can change any more, in bounded memory."""
     scenario = loaded.scenario
     faults = as_faults(scenario, cluster_ids(scenario))
     for stage in stages(loaded, faults, {}):
-        yield from stage.play.run()
+        yield from stage.simulation.run()
 
 
 def cluster_ids(scenario: Scenario) -> Mapping[str, str]:
@@ -124,7 +126,7 @@ def _stage(
     spec = Effects(node_of, layouts, horizon, fired).on(described, cluster_id, faults)
     nodes = tuple(node_of(node) for node in spec.nodes)
     # A trace has an owner with pods of several requests as several workloads of one name.
-    owners: dict[tuple[object, ...], dict[tuple[str, str], WorkloadLife]] = defaultdict(dict)
+    owners: dict[tuple[object, ...], dict[tuple[str, str], WorkloadLifetime]] = defaultdict(dict)
     creators = tuple(
         PodCreator(
             scenario.seed,
@@ -154,17 +156,19 @@ def _stage(
         for name in sorted({q.namespace for q in spec.quotas})
     }
     room = Room(nodes, {node.name: node for node in spec.nodes}, claims, horizon)
-    play = ClusterSimulation(
+    simulation = ClusterSimulation(
         scenario.seed, cluster_id, horizon, creators, room, QuotaDesk(quotas), namespaces
     )
-    expect_nodes(play, nodes)
-    expect_namespaces(play, namespaces)
-    expect_faults(play, faults)
-    return PreparedCluster(spec, cluster_id, created_at, nodes, namespaces, creators, play, claims)
+    expect_nodes(simulation, nodes)
+    expect_namespaces(simulation, namespaces)
+    expect_faults(simulation, faults)
+    return PreparedCluster(
+        spec, cluster_id, created_at, nodes, namespaces, creators, simulation, claims
+    )
 
 
 def _cluster(
-    scenario: Scenario, stage: PreparedCluster, pods: tuple[PodLife, ...]
+    scenario: Scenario, stage: PreparedCluster, pods: tuple[PodLifetime, ...]
 ) -> SimulatedCluster:
     return SimulatedCluster(
         cluster_id=stage.cluster_id,
@@ -174,7 +178,7 @@ def _cluster(
         created_at=stage.created_at,
         monitoring=build_monitoring(stage.spec.monitoring, stage.spec.name, stage.cluster_id),
         nodes=stage.nodes,
-        namespaces=stage.namespaces.lives,
+        namespaces=stage.namespaces.lifetimes,
         pods=pods,
         workloads=_workloads(stage, pods),
         quotas=quota_histories(
@@ -182,16 +186,16 @@ def _cluster(
         ),
         claims=stage.claims.all_claims(),
         budgets=tuple(
-            _budget_life(scenario.seed, stage.cluster_id, spec, stage.created_at)
+            _budget(scenario.seed, stage.cluster_id, spec, stage.created_at)
             for spec in stage.spec.budgets
         ),
     )
 
 
-def _budget_life(seed: int, cluster_id: str, spec: BudgetSpec, created_at: int) -> BudgetLife:
+def _budget(seed: int, cluster_id: str, spec: BudgetSpec, created_at: int) -> BudgetLifetime:
     made_at = created_at if spec.created is None else spec.created
     amounts = [(made_at, spec.amount), *((change.at, change.amount) for change in spec.changes)]
-    return BudgetLife(
+    return BudgetLifetime(
         cluster_id=cluster_id,
         namespace=spec.namespace,
         name=spec.name,
@@ -230,7 +234,7 @@ def build_monitoring(spec: MonitoringSpec, name: str, cluster_id: str) -> Monito
     )
 
 
-def _workloads(stage: PreparedCluster, pods: Sequence[PodLife]) -> tuple[WorkloadLife, ...]:
+def _workloads(stage: PreparedCluster, pods: Sequence[PodLifetime]) -> tuple[WorkloadLifetime, ...]:
     """Owner objects; a Job goes with its last pod, and all go with their namespace."""
     last_gone: dict[str, int | None] = {}
     for pod in pods:
@@ -238,14 +242,14 @@ def _workloads(stage: PreparedCluster, pods: Sequence[PodLife]) -> tuple[Workloa
             known = last_gone.get(owner.uid, 0)
             gone = pod.gone_at
             last_gone[owner.uid] = None if known is None or gone is None else max(known, gone)
-    ends = {n.name: n.terminating_at for n in stage.namespaces.lives if n.terminating_at}
+    ends = {n.name: n.terminating_at for n in stage.namespaces.lifetimes if n.terminating_at}
     creators = {id(creator.objects): creator for creator in stage.creators}.values()
-    lives = []
-    for creator, life in [(m, life) for m in creators for life in m.objects.values()]:
-        candidates = [life.gone_at, ends.get(life.namespace)]
-        if creator.spec.arrivals and life.kind != "CronJob":
-            candidates.append(last_gone.get(life.uid))
-        known_ends = [c for c in candidates if c is not None and c > life.created_at]
-        lives.append(replace(life, gone_at=min(known_ends, default=None)))
-    require_own_names(lives)
-    return tuple(sorted(lives, key=lambda w: (w.created_at, w.namespace, w.kind, w.name)))
+    workloads = []
+    for creator, workload in [(m, w) for m in creators for w in m.objects.values()]:
+        candidates = [workload.gone_at, ends.get(workload.namespace)]
+        if creator.spec.arrivals and workload.kind != "CronJob":
+            candidates.append(last_gone.get(workload.uid))
+        known_ends = [c for c in candidates if c is not None and c > workload.created_at]
+        workloads.append(replace(workload, gone_at=min(known_ends, default=None)))
+    require_own_names(workloads)
+    return tuple(sorted(workloads, key=lambda w: (w.created_at, w.namespace, w.kind, w.name)))

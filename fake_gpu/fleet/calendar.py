@@ -1,7 +1,7 @@
 """The holders of a node's devices over time: the only place that assigns devices.
 
 Put here: free devices over a time, taking them, and giving them back early.
-Not here: which node a pod goes to (`scheduler`), or when it wants to (`play`).
+Not here: which node a pod goes to (`scheduler`), or when it wants to (`cluster_simulation`).
 
 A device is free for a pod only if no pod holds it during the pod's whole time, as far as that is
 known: pods with exact times reserve theirs beforehand, and a generated pod never stands in their
@@ -74,12 +74,12 @@ class NodeCalendar:
         *,
         unusable: frozenset[str] = frozenset(),
         only: Sequence[str] = (),
-        whole_life: bool = False,
+        whole_lifetime: bool = False,
     ) -> list[Booking] | None:
         """Take `count` units of an offer, or nothing at all.
 
-        `unusable` are ill cards, `only` card or device IDs that are asked for; with `whole_life`
-        the device must exist until the end.
+        `unusable` are unhealthy cards, `only` the requested card or device IDs; with
+        `whole_lifetime` the device must exist until the end.
         """
         slots = [
             slot
@@ -87,7 +87,7 @@ class NodeCalendar:
             if slot.device.exists_at(from_at)
             and slot.device.card_id not in unusable
             and (not only or slot.device.card_id in only or slot.device.device_id in only)
-            and (not whole_life or _outlives(slot.device, until_at))
+            and (not whole_lifetime or _outlives(slot.device, until_at))
         ]
         found = _find(slots, count, from_at, until_at)
         for booking in found or ():

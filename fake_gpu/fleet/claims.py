@@ -1,4 +1,4 @@
-"""ResourceClaims while a cluster is played: one for each pod, or one that pods share.
+"""ResourceClaims while a cluster is simulated: one for each pod, or one that pods share.
 
 Put here: the claims' objects, and who may use each.
 Not here: finding devices (`calendar`, `room`).
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fake_gpu.fleet.calendar import Booking
-from fake_gpu.fleet.lives import GivenDevices, SimulatedPod
-from fake_gpu.fleet.model import ClaimLife, ClaimResult, Node, PodClaim
+from fake_gpu.fleet.model import ClaimLifetime, ClaimResult, Node, PodClaim
+from fake_gpu.fleet.simulated_pods import GivenDevices, SimulatedPod
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 
@@ -45,7 +45,7 @@ class ClaimDesk:
 
     seed: int
     cluster_id: str
-    finished: list[ClaimLife] = field(default_factory=list)
+    finished: list[ClaimLifetime] = field(default_factory=list)
     _open: dict[str, _Open] = field(default_factory=dict)  # by uid
     _shared: dict[tuple[str, str], str] = field(default_factory=dict)  # (namespace, name) -> uid
 
@@ -61,25 +61,25 @@ class ClaimDesk:
         return self._open[uid].bookings if uid is not None else None
 
     def allocate(
-        self, life: SimulatedPod, node: Node, at: int, wants: Sequence[DeviceRequest]
+        self, pod: SimulatedPod, node: Node, at: int, wants: Sequence[DeviceRequest]
     ) -> None:
         """The pod's claims are allocated to it; requests on a DRA node become claims too."""
         claims: list[PodClaim] = []
-        for number, (want, lot) in enumerate(zip(wants, life.taken, strict=True)):
+        for number, (want, lot) in enumerate(zip(wants, pod.taken, strict=True)):
             if want.claim is None and not node.dra:
                 continue
-            opened = self._opened(life, node, at, want, lot, number)
+            opened = self._opened(pod, node, at, want, lot, number)
             lot.claim_uid = opened.uid
-            opened.users[life.uid] = [(life.uid, life.name, at, None)]
+            opened.users[pod.uid] = [(pod.uid, pod.name, at, None)]
             name = f"claim-{number}"
             shared = bool(want.claim and want.claim.shared)
-            template = "" if shared or opened.extended else f"{life.spec.name}-{name}"
+            template = "" if shared or opened.extended else f"{pod.spec.name}-{name}"
             claims.append(PodClaim(name, opened.name, opened.uid, template, opened.extended))
-        life.claims = tuple(claims)
+        pod.claims = tuple(claims)
 
     def _opened(
         self,
-        life: SimulatedPod,
+        pod: SimulatedPod,
         node: Node,
         at: int,
         want: DeviceRequest,
@@ -88,22 +88,22 @@ class ClaimDesk:
     ) -> _Open:
         extended = want.claim is None
         spec = want.claim or ClaimSpec("gpu.nvidia.com", want.count)
-        key = (life.spec.namespace, spec.shared)
+        key = (pod.spec.namespace, spec.shared)
         if spec.shared and key in self._shared:
             return self._open[self._shared[key]]
-        suffix = uuid_of(self.seed, self.cluster_id, "claim-name", life.uid, number)[:5]
-        name = spec.shared or f"{life.name}-claim-{number}-{suffix}"
-        uid = uuid_of(self.seed, self.cluster_id, "claim", life.uid, name)
+        suffix = uuid_of(self.seed, self.cluster_id, "claim-name", pod.uid, number)[:5]
+        name = spec.shared or f"{pod.name}-claim-{number}-{suffix}"
+        uid = uuid_of(self.seed, self.cluster_id, "claim", pod.uid, name)
         opened = _Open(
             uid=uid,
             name=name,
             spec=spec,
-            namespace=life.spec.namespace,
+            namespace=pod.spec.namespace,
             node=node.name,
-            created_at=life.created_at,
+            created_at=pod.created_at,
             allocated_at=at,
             bookings=lot.bookings,
-            template="" if spec.shared or extended else f"{life.spec.name}-claim-{number}",
+            template="" if spec.shared or extended else f"{pod.spec.name}-claim-{number}",
             extended=extended,
         )
         self._open[uid] = opened
@@ -111,15 +111,15 @@ class ClaimDesk:
             self._shared[key] = uid
         return opened
 
-    def leave(self, life: SimulatedPod, at: int) -> frozenset[str]:
+    def leave(self, pod: SimulatedPod, at: int) -> frozenset[str]:
         """A pod ends; returns the claims that others still use."""
         still: set[str] = set()
-        for lot in life.taken:
+        for lot in pod.taken:
             opened = self._open.get(lot.claim_uid)
             if opened is None:
                 continue
-            uid, name, since, _ = opened.users[life.uid][0]
-            opened.users[life.uid] = [(uid, name, since, at)]
+            uid, name, since, _ = opened.users[pod.uid][0]
+            opened.users[pod.uid] = [(uid, name, since, at)]
             if any(entry[0][3] is None for entry in opened.users.values()):
                 still.add(lot.claim_uid)
                 continue
@@ -128,15 +128,15 @@ class ClaimDesk:
             self._shared.pop((opened.namespace, opened.spec.shared), None)
         return frozenset(still)
 
-    def all_claims(self) -> tuple[ClaimLife, ...]:
-        """Finished and open ones, at the end of the play."""
-        lives = [*self.finished, *(self._frozen(o, None) for o in self._open.values())]
-        return tuple(sorted(lives, key=lambda c: (c.created_at, c.namespace, c.name)))
+    def all_claims(self) -> tuple[ClaimLifetime, ...]:
+        """Finished and open ones, at the end of the simulation."""
+        claims = [*self.finished, *(self._frozen(o, None) for o in self._open.values())]
+        return tuple(sorted(claims, key=lambda c: (c.created_at, c.namespace, c.name)))
 
-    def _frozen(self, opened: _Open, gone_at: int | None) -> ClaimLife:
+    def _frozen(self, opened: _Open, gone_at: int | None) -> ClaimLifetime:
         memory = opened.spec.memory
         devices = {b.device.device_id: b.device.dra_name for b in opened.bookings}
-        return ClaimLife(
+        return ClaimLifetime(
             cluster_id=self.cluster_id,
             namespace=opened.namespace,
             name=opened.name,

@@ -1,7 +1,7 @@
 """Early ends of pods: changes of nodes, deletions of namespaces, faults of the fleet.
 
 Put here: the events that come from nodes, namespaces and faults, and the pods that they affect.
-Not here: the effect of a stop on one pod (`play`).
+Not here: the effect of a stop on one pod (`cluster_simulation`).
 
 Pods with exact times do as they are written; only generated pods are moved.
 """
@@ -9,13 +9,14 @@ Pods with exact times do as they are written; only generated pods are moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fake_gpu.fleet.calendar import FOR_EVER
-from fake_gpu.fleet.lives import End, SimulatedPod
+from fake_gpu.fleet.cluster_simulation import ClusterSimulation
 from fake_gpu.fleet.model import Fault, Node, Run
 from fake_gpu.fleet.namespaces import Namespaces
 from fake_gpu.fleet.order import CHANGES
-from fake_gpu.fleet.play import ClusterSimulation
+from fake_gpu.fleet.simulated_pods import End, SimulatedPod
 from fake_gpu.fleet.stops import lose, stop, strand
 from fake_gpu.scenario.seeds import stream
 
@@ -26,71 +27,75 @@ TOLERATED_SECONDS = 300
 LOOK_AGAIN_SECONDS = 60
 
 
-def expect_nodes(play: ClusterSimulation, nodes: Sequence[Node]) -> None:
+def expect_nodes(simulation: ClusterSimulation, nodes: Sequence[Node]) -> None:
     """Every change of a node's state, and its end, is an event."""
     for node in nodes:
         for state in node.states:
-            play.at(state.from_at, CHANGES, lambda now, n=node: _node_changes(play, n, now))  # type: ignore[misc]
+            simulation.at(state.from_at, CHANGES, partial(_node_changes, simulation, node))
         if node.gone_at is not None:
-            play.at(node.gone_at, CHANGES, lambda now, n=node: _delete_node(play, n, now))  # type: ignore[misc]
+            simulation.at(node.gone_at, CHANGES, partial(_delete_node, simulation, node))
 
 
-def _node_changes(play: ClusterSimulation, node: Node, now: int) -> None:
-    play.room.refresh(node.name, now)
-    state = play.room.node_at(node.name, now)
+def _node_changes(simulation: ClusterSimulation, node: Node, now: int) -> None:
+    simulation.room.refresh(node.name, now)
+    state = simulation.room.node_at(node.name, now)
     if state is None:
         return
     there = set(state.device_ids)
-    for life in play.room.pods_on(node.name):
-        held = {b.device.device_id for lot in life.taken for b in lot.bookings}
+    for pod in simulation.room.pods_on(node.name):
+        held = {b.device.device_id for lot in pod.taken for b in lot.bookings}
         if not held <= there:
             # The MIG manager cuts only unused cards: their pods have ended by then.
-            stop(play, life, now, "deleted", after=0)
+            stop(simulation, pod, now, "deleted", after=0)
     if state.ready != "True":
-        play.at(now + TOLERATED_SECONDS, CHANGES, lambda t: _not_ready_too_long(play, node, now, t))
-    play.retry_pending(now)
+        simulation.at(
+            now + TOLERATED_SECONDS,
+            CHANGES,
+            lambda t: _not_ready_too_long(simulation, node, now, t),
+        )
+    simulation.retry_pending(now)
 
 
-def _not_ready_too_long(play: ClusterSimulation, node: Node, since: int, now: int) -> None:
+def _not_ready_too_long(simulation: ClusterSimulation, node: Node, since: int, now: int) -> None:
     lasting = [s for s in node.states if s.from_at < now and (s.until_at or FOR_EVER) > since]
-    if any(s.ready == "True" for s in lasting) or play.room.node_at(node.name, now) is None:
+    if any(s.ready == "True" for s in lasting) or simulation.room.node_at(node.name, now) is None:
         return
-    state = play.room.node_at(node.name, now)
+    state = simulation.room.node_at(node.name, now)
     if state is None or state.ready == "True":
         return
     back = [s.from_at for s in node.states if s.from_at > now and s.ready == "True"]
-    for life in play.room.pods_on(node.name):
+    for pod in simulation.room.pods_on(node.name):
         if state.ready == "False":
-            stop(play, life, now, "deleted")
+            stop(simulation, pod, now, "deleted")
         else:
-            strand(play, life, now, min(back, default=None))
+            strand(simulation, pod, now, min(back, default=None))
 
 
-def _delete_node(play: ClusterSimulation, node: Node, now: int) -> None:
+def _delete_node(simulation: ClusterSimulation, node: Node, now: int) -> None:
     """The node object is deleted: its pods are collected, without an end."""
-    for life in play.pods_once_on(node.name):
-        lose(play, life, now)
-    play.room.refresh(node.name, now)
+    for pod in simulation.pods_once_on(node.name):
+        lose(simulation, pod, now)
+    simulation.room.refresh(node.name, now)
 
 
-def expect_namespaces(play: ClusterSimulation, namespaces: Namespaces) -> None:
-    for life in namespaces.lives:
-        if life.terminating_at is not None:
-            play.at(
-                life.terminating_at,
+def expect_namespaces(simulation: ClusterSimulation, namespaces: Namespaces) -> None:
+    for namespace in namespaces.lifetimes:
+        if namespace.terminating_at is not None:
+            simulation.at(
+                namespace.terminating_at,
                 CHANGES,
-                lambda now, name=life.name: _delete_namespace(play, name, now),  # type: ignore[misc]
+                partial(_delete_namespace, simulation, namespace.name),
             )
 
 
-def _delete_namespace(play: ClusterSimulation, name: str, now: int) -> None:
-    for life in list(play.living.values()):
-        if life.spec.namespace != name or life.exact:
+def _delete_namespace(simulation: ClusterSimulation, name: str, now: int) -> None:
+    for pod in list(simulation.living.values()):
+        if pod.spec.namespace != name or pod.exact:
             continue
-        if life.finished_at is not None:
-            play.delete_pod(life, now)
+        if pod.finished_at is not None:
+            simulation.delete_pod(pod, now)
         else:
-            stop(play, life, now, "deleted", replace_it=False)
+            stop(simulation, pod, now, "deleted", replace_it=False)
 
 
 # --- faults -------------------------------------------------------------------------------------
@@ -102,55 +107,55 @@ _ENDS: dict[str, End] = {
 }
 
 
-def expect_faults(play: ClusterSimulation, faults: Sequence[Fault]) -> None:
+def expect_faults(simulation: ClusterSimulation, faults: Sequence[Fault]) -> None:
     """The fleet's faults that touch running pods."""
     for fault in faults:
-        if fault.cluster_id not in ("", play.cluster_id):
+        if fault.cluster_id not in ("", simulation.cluster_id):
             continue
         if fault.kind in _ENDS:
-            play.at(fault.from_at, CHANGES, lambda now, f=fault: _end_pods(play, f, now))  # type: ignore[misc]
+            simulation.at(fault.from_at, CHANGES, partial(_end_pods, simulation, fault))
         elif fault.kind == "crash_loop":
-            play.at(fault.from_at, CHANGES, lambda now, f=fault: _crash_loop(play, f, now))  # type: ignore[misc]
+            simulation.at(fault.from_at, CHANGES, partial(_crash_loop, simulation, fault))
         elif fault.kind == "terminal_pods_kept":
-            play.keepers.append(fault)
+            simulation.keepers.append(fault)
 
 
-def chosen(play: ClusterSimulation, fault: Fault) -> list[SimulatedPod]:
+def chosen(simulation: ClusterSimulation, fault: Fault) -> list[SimulatedPod]:
     """Running pods that a fault is about, by its filters and its seed."""
     share = fault.parameters.get("share")
-    lives = []
-    for life in sorted(play.living.values(), key=lambda p: (p.spec.namespace, p.name, p.uid)):
-        running = life.scheduled_at is not None and life.finished_at is None and not life.exact
+    pods = []
+    for pod in sorted(simulation.living.values(), key=lambda p: (p.spec.namespace, p.name, p.uid)):
+        running = pod.scheduled_at is not None and pod.finished_at is None and not pod.exact
         fits = (
-            str(fault.parameters.get("namespace") or life.spec.namespace) == life.spec.namespace
-            and life.name.startswith(str(fault.parameters.get("pod") or ""))
-            and str(fault.parameters.get("node") or life.node_name) == life.node_name
+            str(fault.parameters.get("namespace") or pod.spec.namespace) == pod.spec.namespace
+            and pod.name.startswith(str(fault.parameters.get("pod") or ""))
+            and str(fault.parameters.get("node") or pod.node_name) == pod.node_name
         )
         if running and fits:
             numerator, denominator = getattr(share, "as_integer_ratio", lambda: (1, 1))()
-            if stream(fault.seed, life.uid).chance(numerator, denominator):
-                lives.append(life)
-    return lives
+            if stream(fault.seed, pod.uid).chance(numerator, denominator):
+                pods.append(pod)
+    return pods
 
 
-def _end_pods(play: ClusterSimulation, fault: Fault, now: int) -> None:
-    lives = chosen(play, fault)
-    if not lives:
-        _retry_later(play, now, fault, _end_pods)
-    for life in lives:
-        plans = life.version
+def _end_pods(simulation: ClusterSimulation, fault: Fault, now: int) -> None:
+    pods = chosen(simulation, fault)
+    if not pods:
+        _retry_later(simulation, now, fault, _end_pods)
+    for pod in pods:
+        plans = pod.version
         if fault.kind == "preemption":
             grace = fault.parameters["grace"]
             assert isinstance(grace, int), "the catalogue says a duration"
-            stop(play, life, now, "deleted", after=grace)
+            stop(simulation, pod, now, "deleted", after=grace)
         else:
-            stop(play, life, now, _ENDS[fault.kind])
-        if life.version != plans:  # some were asked to go already
-            play.count_fault(fault)
+            stop(simulation, pod, now, _ENDS[fault.kind])
+        if pod.version != plans:  # some were asked to go already
+            simulation.count_fault(fault)
 
 
 def _retry_later(
-    play: ClusterSimulation,
+    simulation: ClusterSimulation,
     now: int,
     fault: Fault,
     act: Callable[[ClusterSimulation, Fault, int], None],
@@ -158,26 +163,26 @@ def _retry_later(
     """No pod was there: the fault waits for one, as long as it lasts."""
     later = now + LOOK_AGAIN_SECONDS
     if later < fault.until_at:
-        play.at(later, CHANGES, lambda t: act(play, fault, t))
+        simulation.at(later, CHANGES, lambda t: act(simulation, fault, t))
 
 
-def _crash_loop(play: ClusterSimulation, fault: Fault, now: int) -> None:
+def _crash_loop(simulation: ClusterSimulation, fault: Fault, now: int) -> None:
     every, pause = fault.parameters["every"], fault.parameters["pause"]
     assert isinstance(every, int), "the catalogue says a duration"
     assert isinstance(pause, int), "the catalogue says a duration"
-    lives = chosen(play, fault)
-    if not lives:
-        _retry_later(play, now, fault, _crash_loop)
-    for life in lives:
-        end = life.planned_end if life.planned_end is not None else FOR_EVER
-        if life.started_at is None or life.started_at >= now or end <= now + pause:
+    pods = chosen(simulation, fault)
+    if not pods:
+        _retry_later(simulation, now, fault, _crash_loop)
+    for pod in pods:
+        end = pod.planned_end if pod.planned_end is not None else FOR_EVER
+        if pod.started_at is None or pod.started_at >= now or end <= now + pause:
             continue
-        before = [run for run in life.main_runs if run.started_at < now]
+        before = [run for run in pod.main_runs if run.started_at < now]
         runs = [*before[:-1], Run(before[-1].started_at, now, 1, "Error")]
         at = now + pause
         while at + every + pause < min(fault.until_at, end):
             runs.append(Run(at, at + every, 1, "Error"))
             at += every + pause
-        last = life.main_runs[-1]
-        life.main_runs = [*runs, Run(at, last.ended_at, last.exit_code, last.reason)]
-        play.count_fault(fault)
+        last = pod.main_runs[-1]
+        pod.main_runs = [*runs, Run(at, last.ended_at, last.exit_code, last.reason)]
+        simulation.count_fault(fault)

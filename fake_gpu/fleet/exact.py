@@ -1,14 +1,14 @@
 """Pods whose times the scenario gives to the second.
 
-Put here: such a pod's life, as it is written.
-Not here: generated pods (`play`), or giving devices (`room`).
+Put here: such a pod, as it is written.
+Not here: generated pods (`cluster_simulation`), or giving devices (`room`).
 """
 
 from __future__ import annotations
 
-from fake_gpu.fleet.lives import SimulatedPod
 from fake_gpu.fleet.model import DeviceLoad, Run
 from fake_gpu.fleet.pod_arrivals import PodArrival, PodCreator
+from fake_gpu.fleet.simulated_pods import SimulatedPod
 from fake_gpu.scenario.seeds import RandomStream, uuid_of
 from fake_gpu.scenario.spec_work import PodSpec
 
@@ -17,7 +17,7 @@ _REASONS = {"completed": "Completed"}
 
 
 def exact_pod(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
-    """The life of the `number`-th exact pod of a workload."""
+    """The `number`-th exact pod of a workload."""
     birth = PodArrival(spec.created, number, number)
     draw = maker.draw("exact", number)
     name = spec.name or _name(maker, birth)
@@ -28,14 +28,14 @@ def exact_pod(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
     runs = _runs(spec)
     finished = runs[-1].ended_at if runs else None
     gone = _gone(maker, spec, finished)
-    life = SimulatedPod(
+    pod = SimulatedPod(
         cluster_id=maker.cluster_id,
         spec=maker.spec,
         name=name,
         uid=uid,
         created_at=spec.created,
         owners=maker.owners(number, spec.created),
-        utilisation=maker.load().play(draw),
+        utilisation=maker.load().draw(draw),
         pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
         replica=number,
         exact=True,
@@ -50,25 +50,25 @@ def exact_pod(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
         grace_seconds=maker.spec.grace_seconds,
         gone_at=gone,
     )
-    _give_loads(life, spec, draw)
+    _give_loads(pod, spec, draw)
     if finished is None and gone is not None and scheduled is not None:
         # Deleted without an end in its status: its devices are free when the object is gone.
-        life.finished_at, life.end = gone, "gone"
-        life.main_runs = [*runs[:-1], Run(runs[-1].started_at, gone, 137, "Error")] if runs else []
-    _fit_init_containers(life)
-    return life
+        pod.finished_at, pod.end = gone, "gone"
+        pod.main_runs = [*runs[:-1], Run(runs[-1].started_at, gone, 137, "Error")] if runs else []
+    _fit_init_containers(pod)
+    return pod
 
 
-def _give_loads(life: SimulatedPod, spec: PodSpec, draw: RandomStream) -> None:
+def _give_loads(pod: SimulatedPod, spec: PodSpec, draw: RandomStream) -> None:
     """Drawn in the order in which they are written: one more at the end changes no other."""
     for load in spec.card_loads:
-        use = load.utilisation.play(draw)
+        use = load.utilisation.draw(draw)
         if load.from_ is None:
-            life.card_loads[load.card] = (use, load.memory_used_mib)
+            pod.card_loads[load.card] = (use, load.memory_used_mib)
             continue
         later = DeviceLoad(load.from_, use, load.memory_used_mib)
-        known = life.later_loads.get(load.card, ())
-        life.later_loads[load.card] = tuple(sorted((*known, later), key=lambda each: each.from_at))
+        known = pod.later_loads.get(load.card, ())
+        pod.later_loads[load.card] = tuple(sorted((*known, later), key=lambda each: each.from_at))
 
 
 def _name(maker: PodCreator, birth: PodArrival) -> str:
@@ -113,16 +113,16 @@ def _acknowledged(scheduled: int | None, runs: list[Run]) -> int | None:
     return min([scheduled + 1, *(run.started_at for run in runs[:1])])
 
 
-def _fit_init_containers(life: SimulatedPod) -> None:
+def _fit_init_containers(pod: SimulatedPod) -> None:
     """Init containers share the time between binding and the first start."""
-    early = [c for c in life.spec.all_containers() if c.kind != "main"]
-    if not early or life.scheduled_at is None or life.started_at is None:
+    early = [c for c in pod.spec.all_containers() if c.kind != "main"]
+    if not early or pod.scheduled_at is None or pod.started_at is None:
         return
-    room = life.started_at - life.scheduled_at
+    room = pod.started_at - pod.scheduled_at
     for n, container in enumerate(early):
-        start = life.scheduled_at + room * n // len(early)
-        end = life.scheduled_at + room * (n + 1) // len(early)
+        start = pod.scheduled_at + room * n // len(early)
+        end = pod.scheduled_at + room * (n + 1) // len(early)
         if container.kind == "init":
-            life.init_runs[container.name] = Run(start, end, 0, "Completed")
+            pod.init_runs[container.name] = Run(start, end, 0, "Completed")
         else:
-            life.init_runs[container.name] = Run(start, None)
+            pod.init_runs[container.name] = Run(start, None)

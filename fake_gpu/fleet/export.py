@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fake_gpu.fleet.hardware import products, profiles
-from fake_gpu.fleet.model import Fleet, Node, PodLife, SimulatedCluster
+from fake_gpu.fleet.model import Fleet, Node, PodLifetime, SimulatedCluster
 
 Row = dict[str, str | int | None]
 Rows = dict[str, list[Row]]
@@ -110,7 +110,7 @@ def _node(rows: Rows, cluster: SimulatedCluster, node: Node) -> None:
         )
 
 
-def _pod(rows: Rows, pod: PodLife) -> None:
+def _pod(rows: Rows, pod: PodLifetime) -> None:
     key: Row = {"cluster_id": pod.cluster_id, "pod_uid": pod.uid}
     top = pod.owners[-1] if pod.owners else None
     rows["pods"].append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from fake_gpu.fleet.calendar import FOR_EVER
@@ -22,8 +23,8 @@ from fake_gpu.scenario.spec import ClusterSpec, Scenario
 from fake_gpu.scenario.spec_hardware import CardLayoutSpec, IncidentSpec, NodeChangeSpec, NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceChangeSpec, NamespaceSpec
 
-# All lives of a namespace of one name, in order.
-Lives = tuple[NamespaceSpec, ...]
+# A namespace that was made again has several specifications, in order.
+NamespaceSpecs = tuple[NamespaceSpec, ...]
 
 # Someone else makes the namespace again this long after it is gone.
 RECREATED_AFTER_SECONDS = 3_600
@@ -78,8 +79,7 @@ class Effects:
             if fault.cluster_id in ("", cluster_id) and fault.from_at < self.horizon:
                 nodes = [self._node(node, fault) for node in nodes]
                 namespaces = [self._namespace(each, fault) for each in namespaces]
-        lives = tuple(life for namespace in namespaces for life in namespace)
-        return replace(spec, nodes=tuple(nodes), namespaces=lives)
+        return replace(spec, nodes=tuple(nodes), namespaces=tuple(chain.from_iterable(namespaces)))
 
     def _node(self, spec: NodeSpec, fault: Fault) -> NodeSpec:
         if fault.parameters.get("node") not in ("", spec.name, None) or not spec.cards:
@@ -94,15 +94,15 @@ class Effects:
         self._count(fault)
         return changed
 
-    def _namespace(self, lives: Lives, fault: Fault) -> Lives:
-        if fault.parameters.get("namespace") != lives[-1].name:
-            return lives
-        changed = lives
+    def _namespace(self, specs: NamespaceSpecs, fault: Fault) -> NamespaceSpecs:
+        if fault.parameters.get("namespace") != specs[-1].name:
+            return specs
+        changed = specs
         if fault.kind == "namespace_recreated":
-            changed = _recreated(lives, fault)
+            changed = _recreated(specs, fault)
         if fault.kind == "label_edited":
-            changed = _edited(lives, fault)
-        if changed is not lives:
+            changed = _edited(specs, fault)
+        if changed is not specs:
             self._count(fault)
         return changed
 
@@ -170,36 +170,36 @@ _MODES: dict[str, Literal["xid", "lost", "ecc", "unhealthy"]] = {
 }
 
 
-def _all_namespaces(spec: ClusterSpec) -> list[Lives]:
+def _all_namespaces(spec: ClusterSpec) -> list[NamespaceSpecs]:
     """Every named namespace, with all its lifetimes."""
-    lives: dict[str, list[NamespaceSpec]] = {}
+    specs: dict[str, list[NamespaceSpec]] = {}
     for written in spec.namespaces:
-        lives.setdefault(written.name, []).append(written)
+        specs.setdefault(written.name, []).append(written)
     named = [each.namespace for each in spec.workloads] + [each.namespace for each in spec.quotas]
     named += [each.namespace for each in spec.budgets]
     for name in (*named, *always_there(openshift=bool(spec.openshift))):
-        lives.setdefault(name, [NamespaceSpec(name)])
-    return [tuple(each) for each in lives.values()]
+        specs.setdefault(name, [NamespaceSpec(name)])
+    return [tuple(each) for each in specs.values()]
 
 
-def _recreated(lives: Lives, fault: Fault) -> Lives:
-    last = lives[-1]
+def _recreated(specs: NamespaceSpecs, fault: Fault) -> NamespaceSpecs:
+    last = specs[-1]
     if not (last.created or 0) < fault.from_at < (last.deleted or FOR_EVER):
-        return lives
+        return specs
     again = NamespaceSpec(last.name, created=fault.from_at + RECREATED_AFTER_SECONDS)
-    return (*lives[:-1], replace(last, deleted=fault.from_at), again)
+    return (*specs[:-1], replace(last, deleted=fault.from_at), again)
 
 
-def _edited(lives: Lives, fault: Fault) -> Lives:
+def _edited(specs: NamespaceSpecs, fault: Fault) -> NamespaceSpecs:
     """The namespace says something else of itself, for a while."""
-    last = lives[-1]
+    last = specs[-1]
     edited = {**last.labels, str(fault.parameters["label"]): str(fault.parameters["to"])}
     is_there = (last.created or 0) < fault.until_at and fault.from_at < (last.deleted or FOR_EVER)
     own = labels_of(last.name, last.labels)
     if labels_of(last.name, edited) == own or not is_there:
-        return lives
+        return specs
     changes = (
         NamespaceChangeSpec(fault.from_at, edited),
         NamespaceChangeSpec(fault.until_at, last.labels),
     )
-    return (*lives[:-1], replace(last, changes=(*last.changes, *changes)))
+    return (*specs[:-1], replace(last, changes=(*last.changes, *changes)))

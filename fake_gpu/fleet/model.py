@@ -33,24 +33,24 @@ from fake_gpu.fleet.model_nodes import (
     NodeState,
 )
 from fake_gpu.fleet.model_pods import (
-    BudgetLife,
-    ClaimLife,
+    BudgetLifetime,
+    ClaimLifetime,
     ClaimResult,
     Container,
     ContainerKind,
     DeviceHold,
     DeviceLoad,
-    NamespaceLife,
+    NamespaceLifetime,
     OwnerRef,
     PhaseChange,
     PodClaim,
-    PodLife,
+    PodLifetime,
     PodPhase,
-    QuotaLife,
+    QuotaLifetime,
     Requester,
     Run,
     WorkloadChange,
-    WorkloadLife,
+    WorkloadLifetime,
     effective_requests,
 )
 from fake_gpu.fleet.model_time import holds, instant, second
@@ -58,9 +58,9 @@ from fake_gpu.fleet.model_time import holds, instant, second
 __all__ = [
     "BUSY",
     "IDLE",
-    "BudgetLife",
+    "BudgetLifetime",
     "Card",
-    "ClaimLife",
+    "ClaimLifetime",
     "ClaimResult",
     "Container",
     "ContainerKind",
@@ -73,22 +73,22 @@ __all__ = [
     "Fleet",
     "Incident",
     "Monitoring",
-    "NamespaceLife",
+    "NamespaceLifetime",
     "Node",
     "NodeState",
     "OwnerRef",
     "PhaseChange",
     "PodClaim",
-    "PodLife",
+    "PodLifetime",
     "PodPhase",
-    "QuotaLife",
+    "QuotaLifetime",
     "Requester",
     "Run",
     "ScrapeJob",
     "SimulatedCluster",
     "Utilisation",
     "WorkloadChange",
-    "WorkloadLife",
+    "WorkloadLifetime",
     "effective_requests",
     "holds",
     "instant",
@@ -154,12 +154,12 @@ class SimulatedCluster:
     created_at: int
     monitoring: Monitoring
     nodes: tuple[Node, ...]
-    namespaces: tuple[NamespaceLife, ...]
-    pods: tuple[PodLife, ...]  # by created_at, then namespace, name
-    workloads: tuple[WorkloadLife, ...] = ()
-    quotas: tuple[QuotaLife, ...] = ()
-    claims: tuple[ClaimLife, ...] = ()
-    budgets: tuple[BudgetLife, ...] = ()
+    namespaces: tuple[NamespaceLifetime, ...]
+    pods: tuple[PodLifetime, ...]  # by created_at, then namespace, name
+    workloads: tuple[WorkloadLifetime, ...] = ()
+    quotas: tuple[QuotaLifetime, ...] = ()
+    claims: tuple[ClaimLifetime, ...] = ()
+    budgets: tuple[BudgetLifetime, ...] = ()
 
     def node(self, name: str) -> Node:
         for node in self.nodes:
@@ -170,7 +170,7 @@ class SimulatedCluster:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything: one scenario, played through."""
+    """Everything: one simulated scenario."""
 
     name: str
     seed: int
@@ -188,6 +188,6 @@ class Fleet:
         raise KeyError(cluster_id)
 
     @property
-    def pods(self) -> Iterator[PodLife]:
+    def pods(self) -> Iterator[PodLifetime]:
         for cluster in self.clusters:
             yield from cluster.pods

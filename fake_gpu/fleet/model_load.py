@@ -6,7 +6,6 @@ Not here: how a scenario writes it (`fake_gpu.scenario.utilisation`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 
@@ -57,27 +56,6 @@ class Utilisation:
             total += min(rest, seconds) * pct
             rest -= min(rest, seconds)
         return total
-
-    def pieces(self, from_elapsed: int, until_elapsed: int) -> Iterator[tuple[int, int, int]]:
-        """The steps in a window as (from, until, per cent), adjoining, clipped to the window."""
-        at = max(0, from_elapsed)
-        while at < until_elapsed:
-            until = min(self._next_change(at), until_elapsed)
-            yield at, until, self.pct_at(at)
-            at = until
-
-    def _next_change(self, elapsed: int) -> int:
-        period = self.period_seconds
-        lap, rest = divmod(elapsed, period)
-        if self.repeat is not None and lap >= self.repeat:
-            return elapsed + 10**9
-        edge = lap * period
-        for seconds, _ in self.steps:
-            edge += seconds
-            if rest < seconds:
-                return edge
-            rest -= seconds
-        raise AssertionError("a rest shorter than the period lies in one of its steps")
 
 
 IDLE = Utilisation(((3600, 0),))

@@ -21,7 +21,7 @@ DeviceMakeup = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One physical GPU, for the whole life of its node."""
+    """One physical GPU, for the lifetime of its node."""
 
     card_id: str  # "GPU-…" for NVIDIA; opaque when the scenario gives it
     index: int  # the `gpu` label of dcgm-exporter, `gpu_id` of the AMD one

@@ -1,7 +1,7 @@
 """Pods, their owners, namespaces, quotas, budgets and claims through time.
 
 Put here: the work of a fleet, as frozen values.
-Not here: the hardware (`model_nodes`), or how it comes about (`play`).
+Not here: the hardware (`model_nodes`), or how it comes about (`cluster_simulation`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One life of a container, from its start until its end; restarts make several."""
+    """One run of a container, from its start until its end; restarts make several."""
 
     started_at: int
     ended_at: int | None
@@ -118,7 +118,7 @@ class PodClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class PodLife:
+class PodLifetime:
     """One pod from its creation until its object is gone."""
 
     cluster_id: str
@@ -192,7 +192,7 @@ class WorkloadChange:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadLife:
+class WorkloadLifetime:
     """An owner object: Deployment, ReplicaSet, StatefulSet, Job, CronJob, or any custom kind."""
 
     cluster_id: str
@@ -215,8 +215,8 @@ class WorkloadLife:
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceLife:
-    """One life of a namespace; made again under the same name it has another UID."""
+class NamespaceLifetime:
+    """One lifetime of a namespace; made again under the same name it has another UID."""
 
     cluster_id: str
     name: str
@@ -232,7 +232,7 @@ class NamespaceLife:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaLife:
+class QuotaLifetime:
     cluster_id: str
     namespace: str
     name: str
@@ -244,7 +244,7 @@ class QuotaLife:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetLife:
+class BudgetLifetime:
     """A GpuBudget; only its amount changes."""
 
     cluster_id: str
@@ -274,7 +274,7 @@ class ClaimResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimLife:
+class ClaimLifetime:
     """A ResourceClaim; `reserved` says which pod may use it from when until when."""
 
     cluster_id: str

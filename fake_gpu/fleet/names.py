@@ -1,6 +1,6 @@
 """Who has which name at a time: as an API server has it, one name is one object's.
 
-Put here: taking and giving back the names of pods while a cluster is played, owners' names after.
+Put here: the names of pods during the simulation, and those of their owners after it.
 Not here: how names are made (`pod_arrivals`), or names that a scenario writes twice
 (`scenario.identities`).
 """
@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from domain.interval import format_instant
 from fake_gpu.fleet.calendar import FOR_EVER
-from fake_gpu.fleet.lives import SimulatedPod
-from fake_gpu.fleet.model import WorkloadLife, instant
+from fake_gpu.fleet.model import WorkloadLifetime, instant
+from fake_gpu.fleet.simulated_pods import SimulatedPod
 from fake_gpu.scenario.errors import InvalidScenario
 
 
@@ -28,39 +28,39 @@ class Names:
         holder = self._holders.get((namespace, name))
         return holder is None or (holder.gone_at is not None and holder.gone_at <= at)
 
-    def take(self, life: SimulatedPod) -> None:
+    def take(self, pod: SimulatedPod) -> None:
         """The pod is created: its name is taken until it is gone."""
-        key = (life.spec.namespace, life.name)
-        if not self.is_free(*key, life.created_at):
-            raise pod_name_taken(life, self._holders[key])
-        self._holders[key] = life
+        key = (pod.spec.namespace, pod.name)
+        if not self.is_free(*key, pod.created_at):
+            raise pod_name_taken(pod, self._holders[key])
+        self._holders[key] = pod
 
-    def give_back(self, life: SimulatedPod) -> None:
-        key = (life.spec.namespace, life.name)
-        if self._holders.get(key) is life:
+    def give_back(self, pod: SimulatedPod) -> None:
+        key = (pod.spec.namespace, pod.name)
+        if self._holders.get(key) is pod:
             del self._holders[key]
 
 
-def pod_name_taken(life: SimulatedPod, other: SimulatedPod) -> InvalidScenario:
+def pod_name_taken(pod: SimulatedPod, other: SimulatedPod) -> InvalidScenario:
     since = format_instant(instant(other.created_at))
     gone = other.gone_at
     until = "with no end" if gone is None else f"until {format_instant(instant(gone))}"
     return InvalidScenario(
-        where=f"pod {life.spec.namespace}/{life.name}",
-        seen=f"workload {life.spec.name} makes it at {format_instant(instant(life.created_at))}, "
+        where=f"pod {pod.spec.namespace}/{pod.name}",
+        seen=f"workload {pod.spec.name} makes it at {format_instant(instant(pod.created_at))}, "
         f"and one that workload {other.spec.name} made is there from {since} {until}",
         why="a name belongs to one pod at a time, because samples identify pods by name",
         remedy="rename one of the two, or let it come when the other is gone",
     )
 
 
-def require_own_names(owners: Iterable[WorkloadLife]) -> None:
+def require_own_names(owners: Iterable[WorkloadLifetime]) -> None:
     """Raise when two owner objects of one kind and name are there at one time."""
-    by_name: dict[tuple[str, str, str], list[WorkloadLife]] = {}
-    for life in owners:
-        by_name.setdefault((life.namespace, life.kind, life.name), []).append(life)
-    for (namespace, kind, name), lives in by_name.items():
-        for before, after in pairwise(sorted(lives, key=lambda life: life.created_at)):
+    by_name: dict[tuple[str, str, str], list[WorkloadLifetime]] = {}
+    for owner in owners:
+        by_name.setdefault((owner.namespace, owner.kind, owner.name), []).append(owner)
+    for (namespace, kind, name), lifetimes in by_name.items():
+        for before, after in pairwise(sorted(lifetimes, key=lambda lifetime: lifetime.created_at)):
             if after.created_at < (FOR_EVER if before.gone_at is None else before.gone_at):
                 raise InvalidScenario(
                     where=f"{kind} {namespace}/{name}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fake_gpu.fleet.model import NamespaceLife
+from fake_gpu.fleet.model import NamespaceLifetime
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec_work import NamespaceSpec
 
@@ -26,25 +26,25 @@ def always_there(*, openshift: bool) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    lives: tuple[NamespaceLife, ...]
+    lifetimes: tuple[NamespaceLifetime, ...]
 
     def takes_pods(self, name: str, at: int) -> bool:
         """Whether a pod can be made there: the namespace exists and is not being deleted."""
         return any(
-            life.name == name
-            and life.created_at <= at
-            and (life.terminating_at is None or at < life.terminating_at)
-            for life in self.lives
+            namespace.name == name
+            and namespace.created_at <= at
+            and (namespace.terminating_at is None or at < namespace.terminating_at)
+            for namespace in self.lifetimes
         )
 
 
-def exists_during(lives: Iterable[NamespaceLife], name: str, at: int, until: int) -> bool:
-    """Whether one life of a namespace covers a whole time."""
+def exists_during(lifetimes: Iterable[NamespaceLifetime], name: str, at: int, until: int) -> bool:
+    """Whether a namespace exists, without a pause, during an interval."""
     return any(
-        life.name == name
-        and life.created_at <= at
-        and (life.gone_at is None or until <= life.gone_at)
-        for life in lives
+        namespace.name == name
+        and namespace.created_at <= at
+        and (namespace.gone_at is None or until <= namespace.gone_at)
+        for namespace in lifetimes
     )
 
 
@@ -61,14 +61,16 @@ def build_namespaces(
     written = {spec.name for spec in specs}
     implied = {*named, *always_there(openshift=openshift)} - written
     listed = [*specs, *(NamespaceSpec(name) for name in sorted(implied))]
-    lives = [_life(seed, cluster_id, spec, created_at) for spec in listed]
-    return Namespaces(tuple(sorted(lives, key=lambda n: (n.created_at, n.name))))
+    lifetimes = [_namespace(seed, cluster_id, spec, created_at) for spec in listed]
+    return Namespaces(tuple(sorted(lifetimes, key=lambda n: (n.created_at, n.name))))
 
 
-def _life(seed: int, cluster_id: str, spec: NamespaceSpec, created_at: int) -> NamespaceLife:
+def _namespace(
+    seed: int, cluster_id: str, spec: NamespaceSpec, created_at: int
+) -> NamespaceLifetime:
     created = created_at if spec.created is None else spec.created
     uid = uuid_of(seed, cluster_id, "namespace", spec.name, spec.created or "")
-    return NamespaceLife(
+    return NamespaceLifetime(
         cluster_id=cluster_id,
         name=spec.name,
         uid=cluster_id if spec.name == "kube-system" else uid,

@@ -1,7 +1,7 @@
 """One node through time: cards, devices, labels, capacity, readiness, as dated states.
 
 Put here: a node's entry in a scenario to a `Node`, independent of any pod.
-Not here: its pods (`play`).
+Not here: its pods (`cluster_simulation`).
 
 While cards are cut anew, a node offers nothing; the capacity of cards that are not touched stays.
 """
@@ -24,7 +24,7 @@ CardLayouts = tuple[Mapping[str, int] | None, ...]  # of each card; None is a wh
 
 
 @dataclass(frozen=True, slots=True)
-class _Epoch:
+class _LayoutInterval:
     """An interval of time with one layout; before `ready_at` it is being made."""
 
     from_at: int
@@ -46,8 +46,8 @@ def build_node(
     name = spec.names()[position]
     cards = cards_of(seed, cluster_id, spec, name, position)
     created = spec.joins if spec.joins is not None else created_at
-    epochs = _epochs(spec, book, created)
-    devices = _all_devices(seed, cluster_id, spec, name, cards, epochs)
+    intervals = _layout_intervals(spec, book, created)
+    devices = _all_devices(seed, cluster_id, spec, name, cards, intervals)
     incidents = tuple(
         Incident(cards[i.card].card_id, i.from_, i.until, i.mode, i.xid)
         for i in sorted(spec.incidents, key=lambda i: (i.from_, i.card))
@@ -68,7 +68,7 @@ def build_node(
         mig_strategy=spec.mig.strategy if spec.mig else "none",
         cards=cards,
         devices=tuple(devices),
-        states=tuple(_states(spec, name, cards, epochs, devices, incidents, created)),
+        states=tuple(_states(spec, name, cards, intervals, devices, incidents, created)),
         incidents=incidents,
         dra=spec.dra,
         dcgm_names=_dcgm_names(spec),
@@ -85,19 +85,19 @@ def _dcgm_names(spec: NodeSpec) -> tuple[tuple[int, tuple[DcgmNames, ...]], ...]
     return tuple((at, sets[names]) for at, names in [(0, spec.dcgm_names), *changes])
 
 
-def _epochs(spec: NodeSpec, book: LayoutBook, created: int) -> list[_Epoch]:
+def _layout_intervals(spec: NodeSpec, book: LayoutBook, created: int) -> list[_LayoutInterval]:
     changes = [(c.at, c.at + c.takes, c.layout) for c in spec.changes if c.layout is not None]
     first = spec.mig.layout if spec.mig else None
     starts: list[tuple[int, int, CardLayoutSpec | None]] = [
         (created, created, first),
         *sorted(changes, key=lambda c: c[0]),
     ]
-    epochs = []
+    intervals = []
     for n, (at, ready, layout) in enumerate(starts):
         until = starts[n + 1][0] if n + 1 < len(starts) else None
         layouts = _card_layouts(spec, layout, book)
-        epochs.append(_Epoch(at, ready, until, layouts, layout.name if layout else ""))
-    return epochs
+        intervals.append(_LayoutInterval(at, ready, until, layouts, layout.name if layout else ""))
+    return intervals
 
 
 def _card_layouts(spec: NodeSpec, layout: CardLayoutSpec | None, book: LayoutBook) -> CardLayouts:
@@ -120,20 +120,20 @@ def _all_devices(
     spec: NodeSpec,
     name: str,
     cards: Sequence[Card],
-    epochs: Sequence[_Epoch],
+    intervals: Sequence[_LayoutInterval],
 ) -> list[Device]:
     """Every device that ever exists; an unchanged card keeps its devices over a change."""
     devices: list[Device] = []
     for card in cards:
         n = 0
-        while n < len(epochs):
-            layout = epochs[n].layouts[card.index]
+        while n < len(intervals):
+            layout = intervals[n].layouts[card.index]
             last = n
-            while last + 1 < len(epochs) and epochs[last + 1].layouts[card.index] == layout:
+            while last + 1 < len(intervals) and intervals[last + 1].layouts[card.index] == layout:
                 last += 1
             draw = stream(seed, cluster_id, "devices", name, card.index, n)
-            from_at = epochs[n].ready_at
-            devices += devices_of(spec, _cut(card, layout), draw, from_at, epochs[last].until_at)
+            from_at = intervals[n].ready_at
+            devices += devices_of(spec, _cut(card, layout), draw, from_at, intervals[last].until_at)
             n = last + 1
     return devices
 
@@ -142,20 +142,20 @@ def _states(
     spec: NodeSpec,
     name: str,
     cards: Sequence[Card],
-    epochs: Sequence[_Epoch],
+    intervals: Sequence[_LayoutInterval],
     devices: Sequence[Device],
     incidents: Sequence[Incident],
     created: int,
 ) -> list[NodeState]:
     edges = {created}
-    edges |= {e.from_at for e in epochs} | {e.ready_at for e in epochs}
+    edges |= {e.from_at for e in intervals} | {e.ready_at for e in intervals}
     edges |= {change.at for change in spec.changes}
     edges |= {i.from_at for i in incidents} | {i.until_at for i in incidents if i.until_at}
     inside = sorted(e for e in edges if e >= created and (spec.leaves is None or e < spec.leaves))
     states = []
     for n, at in enumerate(inside):
         until = inside[n + 1] if n + 1 < len(inside) else spec.leaves
-        states.append(_state(spec, name, cards, epochs, devices, incidents, at, until))
+        states.append(_state(spec, name, cards, intervals, devices, incidents, at, until))
     return states
 
 
@@ -163,14 +163,14 @@ def _state(
     spec: NodeSpec,
     name: str,
     cards: Sequence[Card],
-    epochs: Sequence[_Epoch],
+    intervals: Sequence[_LayoutInterval],
     devices: Sequence[Device],
     incidents: Sequence[Incident],
     at: int,
     until: int | None,
 ) -> NodeState:
-    epoch = next(e for e in reversed(epochs) if e.from_at <= at)
-    making = at < epoch.ready_at
+    interval = next(e for e in reversed(intervals) if e.from_at <= at)
+    making = at < interval.ready_at
     there = [d for d in devices if d.exists_at(at)]
     ill = {i.card_id for i in incidents if i.covers(at)}
     known = {d.resource for d in devices if d.resource and d.exists_from <= at}
@@ -181,7 +181,7 @@ def _state(
     return NodeState(
         from_at=at,
         until_at=until,
-        labels=_labels_at(spec, name, cards, epochs, epoch, at),
+        labels=_labels_at(spec, name, cards, intervals, interval, at),
         annotations={},
         capacity=counts_of(there, sorted(known)),
         allocatable=counts_of(healthy, sorted(known)),
@@ -228,17 +228,17 @@ def _labels_at(
     spec: NodeSpec,
     name: str,
     cards: Sequence[Card],
-    epochs: Sequence[_Epoch],
-    epoch: _Epoch,
+    intervals: Sequence[_LayoutInterval],
+    interval: _LayoutInterval,
     at: int,
 ) -> Mapping[str, str]:
     """Discovery's labels, then the scenario's, then its changes; the old ones while cutting."""
-    making = at < epoch.ready_at
-    shown = epochs[epochs.index(epoch) - 1] if making else epoch
+    making = at < interval.ready_at
+    shown = intervals[intervals.index(interval) - 1] if making else interval
     cuts = [_cut(card, shown.layouts[card.index]) for card in cards]
     labels = node_labels(spec, name, cuts)
     if spec.mig:
-        labels["nvidia.com/mig.config"] = epoch.config_name or "custom"
+        labels["nvidia.com/mig.config"] = interval.config_name or "custom"
         labels["nvidia.com/mig.config.state"] = "pending" if making else "success"
     labels |= spec.labels
     for change in sorted(spec.changes, key=lambda c: c.at):

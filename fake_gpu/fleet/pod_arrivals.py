@@ -1,7 +1,7 @@
 """The arrival, the name and the owners of each pod of a workload.
 
 Put here: arrivals, names, owner chains and owner objects.
-Not here: the pod's lifetime (`play`).
+Not here: the pod's lifetime (`cluster_simulation`).
 
 Every draw has its own stream, named by cluster, namespace, workload and number, so that adding a
 workload leaves all others as they were.
@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fake_gpu.fleet.model import OwnerRef, WorkloadChange, WorkloadLife
+from fake_gpu.fleet.model import OwnerRef, WorkloadChange, WorkloadLifetime
 from fake_gpu.scenario.seeds import RandomStream, StreamFamily
 from fake_gpu.scenario.spec_work import WorkloadSpec
 from fake_gpu.scenario.utilisation import Load, parse_load
@@ -49,7 +49,7 @@ class PodCreator:
     spec: WorkloadSpec
     started_at: int  # of the scenario
     ended_at: int
-    objects: dict[tuple[str, str], WorkloadLife] = field(default_factory=dict)
+    objects: dict[tuple[str, str], WorkloadLifetime] = field(default_factory=dict)
     _family: StreamFamily | None = None
     _uuids: StreamFamily | None = None
 
@@ -180,7 +180,7 @@ class PodCreator:
     ) -> OwnerRef:
         known = self.objects.get((kind, name))
         if known is None:
-            known = WorkloadLife(
+            known = WorkloadLifetime(
                 cluster_id=self.cluster_id,
                 namespace=self.spec.namespace,
                 api_version=api_version,

@@ -1,6 +1,6 @@
 """Resource quotas: whether a pod may be made, and the used amounts in the quota object.
 
-Put here: admission while a cluster is played, and the used amounts afterwards.
+Put here: admission while a cluster is simulated, and the used amounts afterwards.
 Not here: the objects on the wire (`kubernetes`).
 
 A pod counts from its creation until its phase is terminal or its object is gone; Pending counts.
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fake_gpu.fleet.lives import SimulatedPod
-from fake_gpu.fleet.model import PodLife, QuotaLife, effective_requests
+from fake_gpu.fleet.model import PodLifetime, QuotaLifetime, effective_requests
+from fake_gpu.fleet.simulated_pods import SimulatedPod
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec_work import QuotaSpec, WorkloadSpec
 
@@ -39,10 +39,10 @@ class QuotaDesk:
                     return False
         return True
 
-    def count(self, life: SimulatedPod, sign: int) -> None:
-        namespace = life.spec.namespace
+    def count(self, pod: SimulatedPod, sign: int) -> None:
+        namespace = pod.spec.namespace
         if namespace in self.specs:
-            for resource, number in effective_requests(life.spec.all_containers()).items():
+            for resource, number in effective_requests(pod.spec.all_containers()).items():
                 key = (namespace, resource)
                 self._used[key] = self._used.get(key, 0) + sign * number
 
@@ -63,10 +63,14 @@ def _limits_at(quota: QuotaSpec, at: int) -> Mapping[str, int]:
 
 
 def quota_histories(
-    seed: int, cluster_id: str, specs: Iterable[QuotaSpec], created_at: int, pods: Iterable[PodLife]
-) -> tuple[QuotaLife, ...]:
+    seed: int,
+    cluster_id: str,
+    specs: Iterable[QuotaSpec],
+    created_at: int,
+    pods: Iterable[PodLifetime],
+) -> tuple[QuotaLifetime, ...]:
     """The quota objects with every change of the used amounts."""
-    by_namespace: dict[str, list[PodLife]] = {}
+    by_namespace: dict[str, list[PodLifetime]] = {}
     listed = list(specs)
     watched = {spec.namespace for spec in listed}
     for pod in pods:
@@ -79,8 +83,8 @@ def quota_histories(
 
 
 def _quota_history(
-    seed: int, cluster_id: str, spec: QuotaSpec, created_at: int, pods: list[PodLife]
-) -> QuotaLife:
+    seed: int, cluster_id: str, spec: QuotaSpec, created_at: int, pods: list[PodLifetime]
+) -> QuotaLifetime:
     resources = sorted({r for hard in [spec.hard, *(c.hard for c in spec.changes)] for r in hard})
     changes: dict[int, dict[str, int]] = {}
     for pod in pods:
@@ -97,7 +101,7 @@ def _quota_history(
         used = {r: used[r] + changes[at].get(r, 0) for r in resources}
         history.append((at, dict(used)))
     hard = [(created_at, spec.hard), *((c.at, c.hard) for c in spec.changes)]
-    return QuotaLife(
+    return QuotaLifetime(
         cluster_id=cluster_id,
         namespace=spec.namespace,
         name=spec.name,

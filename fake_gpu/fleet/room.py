@@ -1,7 +1,7 @@
-"""The nodes of one cluster while it is played: who takes pods, and which devices they get.
+"""The nodes of one cluster while it is simulated: who takes pods, and which devices they get.
 
 Put here: binding and releasing, cordons, illness, layouts as they come and go.
-Not here: time (`play`), quotas (`quotas`), claims' objects (`claims`).
+Not here: time (`cluster_simulation`), quotas (`quotas`), claims' objects (`claims`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from domain.interval import format_instant
 from fake_gpu.fleet.calendar import FOR_EVER, Booking, NodeCalendar
 from fake_gpu.fleet.claims import ClaimDesk
-from fake_gpu.fleet.lives import GivenDevices, SimulatedPod
 from fake_gpu.fleet.model import Device, Node, NodeState, effective_requests, instant
 from fake_gpu.fleet.scheduler import FreeIndex, matches
+from fake_gpu.fleet.simulated_pods import GivenDevices, SimulatedPod
 from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
@@ -138,16 +138,16 @@ class Room:
     # --- binding ------------------------------------------------------------------------------
 
     def bind(
-        self, life: SimulatedPod, at: int, ended: int | None, *, whole_life: bool = False
+        self, pod: SimulatedPod, at: int, ended: int | None, *, whole_lifetime: bool = False
     ) -> str | None:
         """Find a node and take its devices until `ended`; None when there is no place."""
-        wants = self._device_requests(life)
+        wants = self._device_requests(pod)
         until = FOR_EVER if ended is None else ended
-        for number in self._choices(life.spec, wants):
-            taken = self._take(life, wants, number, at, until, whole_life=whole_life)
+        for number in self._choices(pod.spec, wants):
+            taken = self._take(pod, wants, number, at, until, whole_lifetime=whole_lifetime)
             if taken is not None:
-                life.taken = taken
-                self._settle(life, number, at)
+                pod.taken = taken
+                self._settle(pod, number, at)
                 return self.nodes[number].name
         return None
 
@@ -169,27 +169,33 @@ class Room:
 
     def _take(
         self,
-        life: SimulatedPod,
+        pod: SimulatedPod,
         wants: Sequence[DeviceRequest],
         number: int,
         at: int,
         until: int,
         *,
-        whole_life: bool,
+        whole_lifetime: bool,
         only: Sequence[str] = (),
     ) -> list[GivenDevices] | None:
         calendar = self._calendars[number]
-        ill = frozenset() if life.exact else self._unhealthy(number, at)
+        ill = frozenset() if pod.exact else self._unhealthy(number, at)
         taken: list[GivenDevices] = []
         for want in wants:
-            shared = self.claims.shared_bookings(life.spec, want.claim)
+            shared = self.claims.shared_bookings(pod.spec, want.claim)
             if shared is not None:
                 taken.append(GivenDevices(want.resource, shared, joined=True))
                 continue
             # A shared claim outlives its first pod, for as long as others use it.
             end = FOR_EVER if want.claim is not None and want.claim.shared else until
             bookings = calendar.book(
-                want.offer, want.count, at, end, unusable=ill, only=only, whole_life=whole_life
+                want.offer,
+                want.count,
+                at,
+                end,
+                unusable=ill,
+                only=only,
+                whole_lifetime=whole_lifetime,
             )
             if bookings is None:
                 for lot in taken:
@@ -199,20 +205,20 @@ class Room:
             taken.append(GivenDevices(want.resource, bookings))
         return taken
 
-    def _settle(self, life: SimulatedPod, number: int, at: int) -> None:
+    def _settle(self, pod: SimulatedPod, number: int, at: int) -> None:
         """The pod is on the node now: claims are allocated, counts follow."""
-        self._pods[number][life.uid] = life
-        self.claims.allocate(life, self.nodes[number], at, self._device_requests(life))
-        self._shift(number, life.taken, -1, at)
+        self._pods[number][pod.uid] = pod
+        self.claims.allocate(pod, self.nodes[number], at, self._device_requests(pod))
+        self._shift(number, pod.taken, -1, at)
 
-    def release(self, life: SimulatedPod, at: int) -> None:
+    def release(self, pod: SimulatedPod, at: int) -> None:
         """All containers of a pod have ended: its devices are free again."""
-        if not life.node_name:
+        if not pod.node_name:
             return
-        number = self._numbers[life.node_name]
-        self._pods[number].pop(life.uid, None)
-        still_shared = self.claims.leave(life, at)
-        free_again = [lot for lot in life.taken if lot.claim_uid not in still_shared]
+        number = self._numbers[pod.node_name]
+        self._pods[number].pop(pod.uid, None)
+        still_shared = self.claims.leave(pod, at)
+        free_again = [lot for lot in pod.taken if lot.claim_uid not in still_shared]
         for lot in free_again:
             self._give_back(number, lot.bookings, at)
         self._shift(number, free_again, +1, at)
@@ -237,12 +243,12 @@ class Room:
         if self._index.free(ANYTHING, number) >= 0:
             self._index.put(ANYTHING, product, number, len(self._pods[number]))
 
-    def _device_requests(self, life: SimulatedPod) -> tuple[DeviceRequest, ...]:
+    def _device_requests(self, pod: SimulatedPod) -> tuple[DeviceRequest, ...]:
         """The requests of a pod; they are equal within a workload."""
-        key = id(life.spec)
+        key = id(pod.spec)
         known = self._known_wants.get(key)
-        if known is None or known[0] is not life.spec:
-            known = (life.spec, device_requests_of(life.spec))
+        if known is None or known[0] is not pod.spec:
+            known = (pod.spec, device_requests_of(pod.spec))
             self._known_wants[key] = known
         return known[1]
 
@@ -263,65 +269,65 @@ class Room:
 
     # --- exact pods ---------------------------------------------------------------------------
 
-    def reserve_exact(self, life: SimulatedPod, cards: Sequence[int]) -> None:
+    def reserve_exact(self, pod: SimulatedPod, cards: Sequence[int]) -> None:
         """Take the devices of a pod with a node and exact times, before anyone else asks."""
-        number = self._numbers.get(life.node_name)
-        if number is None or life.scheduled_at is None:
+        number = self._numbers.get(pod.node_name)
+        if number is None or pod.scheduled_at is None:
             raise does_not_fit(
-                life,
-                f"there is no node {life.node_name!r}",
+                pod,
+                f"there is no node {pod.node_name!r}",
                 why="a pod that is bound is on a node of its cluster",
                 remedy="name one of the cluster's nodes, or take `node` away",
             )
         node = self.nodes[number]
-        until = FOR_EVER if life.finished_at is None else life.finished_at
+        until = FOR_EVER if pod.finished_at is None else pod.finished_at
         gone = FOR_EVER if node.gone_at is None else node.gone_at
-        if life.scheduled_at < node.created_at or gone < min(until, self.horizon):
+        if pod.scheduled_at < node.created_at or gone < min(until, self.horizon):
             raise does_not_fit(
-                life,
+                pod,
                 f"{node.name} is not there all its time",
                 why="a pod is on a node only while the node is there",
                 remedy="mind `joins` and `leaves` of the node, or name another one",
             )
         if missing := [index for index in cards if not 0 <= index < len(node.cards)]:
             raise does_not_fit(
-                life,
+                pod,
                 f"it wants card {missing[0]} of {node.name}, which has {len(node.cards)}",
                 why="cards are counted from 0",
                 remedy="name cards that the node has, or take `cards` away",
             )
         only = [node.cards[index].card_id for index in cards]
         taken = self._take(
-            life,
-            self._device_requests(life),
+            pod,
+            self._device_requests(pod),
             number,
-            life.scheduled_at,
+            pod.scheduled_at,
             until,
-            whole_life=True,
+            whole_lifetime=True,
             only=only,
         )
         if taken is None:
-            raise does_not_fit(life, self._why_not(life, number, until))
+            raise does_not_fit(pod, self._why_not(pod, number, until))
         for lot in taken if cards else ():
             # Containers are dealt devices in this order: the scenario's, not the cards' own.
             lot.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
-        life.taken = taken
-        require_memory(life)
+        pod.taken = taken
+        require_memory(pod)
 
-    def begin_exact(self, life: SimulatedPod, at: int) -> None:
+    def begin_exact(self, pod: SimulatedPod, at: int) -> None:
         """The second at which a pod with exact times is bound."""
-        if life.node_name:
-            self._settle(life, self._numbers[life.node_name], at)
+        if pod.node_name:
+            self._settle(pod, self._numbers[pod.node_name], at)
             return
-        node = self.bind(life, at, life.finished_at, whole_life=True)
+        node = self.bind(pod, at, pod.finished_at, whole_lifetime=True)
         if node is None:
-            raise does_not_fit(life, self._reason_not_placed(life, at))
-        life.node_name = node
-        require_memory(life)
+            raise does_not_fit(pod, self._reason_not_placed(pod, at))
+        pod.node_name = node
+        require_memory(pod)
 
-    def _reason_not_placed(self, life: SimulatedPod, at: int) -> str:
+    def _reason_not_placed(self, pod: SimulatedPod, at: int) -> str:
         """The requests of a pod, and the free devices of each existing node."""
-        wants = self._device_requests(life)
+        wants = self._device_requests(pod)
         wanted = " and ".join(f"{want.count} of {want.offer}" for want in wants)
         free = [
             f"{self.nodes[number].name} ("
@@ -336,28 +342,28 @@ class Room:
             f"all of its time; nodes then, with what is free at first: {shown}{more}"
         )
 
-    def _why_not(self, life: SimulatedPod, number: int, until: int) -> str:
-        assert life.scheduled_at is not None, "only bound pods are reserved"
+    def _why_not(self, pod: SimulatedPod, number: int, until: int) -> str:
+        assert pod.scheduled_at is not None, "only bound pods are reserved"
         reasons = []
-        for want in self._device_requests(life):
+        for want in self._device_requests(pod):
             calendar = self._calendars[number]
-            free = calendar.free(want.offer, life.scheduled_at)
-            begin = format_instant(instant(life.scheduled_at))
+            free = calendar.free(want.offer, pod.scheduled_at)
+            begin = format_instant(instant(pod.scheduled_at))
             end = "for ever" if until == FOR_EVER else f"until {format_instant(instant(until))}"
             reasons.append(
                 f"{want.count} of {want.offer} from {begin} {end} ({free} free at first)"
             )
-        return f"on {life.node_name} it wants " + " and ".join(reasons)
+        return f"on {pod.node_name} it wants " + " and ".join(reasons)
 
 
-def require_memory(life: SimulatedPod) -> None:
+def require_memory(pod: SimulatedPod) -> None:
     """A pod fills no more of a device than there is of it."""
-    for booking in (booking for lot in life.taken for booking in lot.bookings):
+    for booking in (booking for lot in pod.taken for booking in lot.bookings):
         device = booking.device
-        _, used = life.card_loads.get(device.card_index, (None, None))
+        _, used = pod.card_loads.get(device.card_index, (None, None))
         if used is not None and not 0 <= used <= device.memory_mib:
             raise does_not_fit(
-                life,
+                pod,
                 f"it fills {used} MiB of card {device.card_index}, which gives {device.memory_mib}",
                 why="used and free memory of a device must add up to its memory",
                 remedy="let it fill less (`memory_used_mib`, `fb-used`)",
@@ -365,12 +371,12 @@ def require_memory(life: SimulatedPod) -> None:
 
 
 def does_not_fit(
-    life: SimulatedPod,
+    pod: SimulatedPod,
     seen: str,
     *,
     why: str = "a device is held by one pod at a time, and only while it is there",
     remedy: str = "give it another time, another node, or take `node` and `cards` away",
 ) -> InvalidScenario:
     return InvalidScenario(
-        where=f"pod {life.spec.namespace}/{life.name}", seen=seen, why=why, remedy=remedy
+        where=f"pod {pod.spec.namespace}/{pod.name}", seen=seen, why=why, remedy=remedy
     )

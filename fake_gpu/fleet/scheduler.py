@@ -1,7 +1,7 @@
 """Which node a pod goes to: the fullest that still has room, as a packing scheduler does.
 
 Put here: free units by node, and choosing.
-Not here: which device of the node (`calendar`), or when pods ask (`play`).
+Not here: which device of the node (`calendar`), or when pods ask (`cluster_simulation`).
 """
 
 from __future__ import annotations

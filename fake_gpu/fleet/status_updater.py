@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fake_gpu.fleet.model import Device, DeviceHold, Fleet, Node, PodLife, SimulatedCluster
+from fake_gpu.fleet.model import Device, DeviceHold, Fleet, Node, PodLifetime, SimulatedCluster
 
-Use = tuple[PodLife, DeviceHold]
+Use = tuple[PodLifetime, DeviceHold]
 
 
 def topology(fleet: Fleet, at: int) -> dict[str, dict[str, Any]]:

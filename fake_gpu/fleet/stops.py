@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fake_gpu.fleet.calendar import FOR_EVER
-from fake_gpu.fleet.lives import End, SimulatedPod
 from fake_gpu.fleet.order import ENDS
+from fake_gpu.fleet.simulated_pods import End, SimulatedPod
 
 if TYPE_CHECKING:
-    from fake_gpu.fleet.play import ClusterSimulation
+    from fake_gpu.fleet.cluster_simulation import ClusterSimulation
 
 
 def stop(
-    play: ClusterSimulation,
-    life: SimulatedPod,
+    simulation: ClusterSimulation,
+    pod: SimulatedPod,
     now: int,
     how: End,
     *,
@@ -26,59 +26,59 @@ def stop(
     after: int | None = None,
 ) -> None:
     """A pod ends before its time, by deletion or eviction, `after` some seconds."""
-    if life.exact or life.finished_at is not None or life.deletion_requested_at is not None:
+    if pod.exact or pod.finished_at is not None or pod.deletion_requested_at is not None:
         return
-    life.version += 1
-    life.end = how
+    pod.version += 1
+    pod.end = how
     if how == "deleted":
-        life.deletion_requested_at = now
-        life.grace_seconds = max(life.grace_seconds, after or 0)
+        pod.deletion_requested_at = now
+        pod.grace_seconds = max(pod.grace_seconds, after or 0)
         if replace_it:
-            play.replace_pod(life, now, terminating=True)
-    if life.scheduled_at is None:
-        play.quotas.count(life, -1)
-        play.delete_pod(life, now)
+            simulation.replace_pod(pod, now, terminating=True)
+    if pod.scheduled_at is None:
+        simulation.quotas.count(pod, -1)
+        simulation.delete_pod(pod, now)
         return
-    stopping = play.stopping_seconds(life, play.draw_for(life, "stopped"))
-    _end_at(play, life, now + (stopping if after is None else after), now)
+    stopping = simulation.stopping_seconds(pod, simulation.draw_for(pod, "stopped"))
+    _end_at(simulation, pod, now + (stopping if after is None else after), now)
 
 
-def _end_at(play: ClusterSimulation, life: SimulatedPod, at: int, now: int) -> None:
+def _end_at(simulation: ClusterSimulation, pod: SimulatedPod, at: int, now: int) -> None:
     """The containers end at `at`, or as planned when that is sooner."""
-    if life.planned_end is not None:
-        at = min(at, max(life.planned_end, now))
-    life.exit_code = 143 if life.end == "deleted" else 137
-    life.cut_runs(at, life.exit_code, "Error")
-    version = life.version
-    play.at(at, ENDS, lambda t: play.ends(life, version, t))
+    if pod.planned_end is not None:
+        at = min(at, max(pod.planned_end, now))
+    pod.exit_code = 143 if pod.end == "deleted" else 137
+    pod.cut_runs(at, pod.exit_code, "Error")
+    version = pod.version
+    simulation.at(at, ENDS, lambda t: simulation.ends(pod, version, t))
 
 
-def strand(play: ClusterSimulation, life: SimulatedPod, now: int, back_at: int | None) -> None:
+def strand(simulation: ClusterSimulation, pod: SimulatedPod, now: int, back_at: int | None) -> None:
     """Its node is not heard of: asked to go, it runs on until the node is back."""
-    if life.exact or life.finished_at is not None or life.deletion_requested_at is not None:
+    if pod.exact or pod.finished_at is not None or pod.deletion_requested_at is not None:
         return
-    life.version += 1
-    life.end = "deleted"
-    life.deletion_requested_at = now
-    life.stays_until = FOR_EVER if back_at is None else back_at + 1
-    play.replace_pod(life, now, terminating=True)
-    stopping = play.stopping_seconds(life, play.draw_for(life, "stopped"))
+    pod.version += 1
+    pod.end = "deleted"
+    pod.deletion_requested_at = now
+    pod.stays_until = FOR_EVER if back_at is None else back_at + 1
+    simulation.replace_pod(pod, now, terminating=True)
+    stopping = simulation.stopping_seconds(pod, simulation.draw_for(pod, "stopped"))
     end = FOR_EVER if back_at is None else back_at + stopping
-    if min(end, life.planned_end or FOR_EVER) < FOR_EVER:
-        _end_at(play, life, end, now)
+    if min(end, pod.planned_end or FOR_EVER) < FOR_EVER:
+        _end_at(simulation, pod, end, now)
 
 
-def lose(play: ClusterSimulation, life: SimulatedPod, now: int) -> None:
+def lose(simulation: ClusterSimulation, pod: SimulatedPod, now: int) -> None:
     """Its node is gone: the object is collected, without a status of how the containers ended."""
-    if life.exact or life.uid not in play.living:
+    if pod.exact or pod.uid not in simulation.living:
         return
-    if life.finished_at is None:
-        life.version += 1
-        life.end = "gone"
-        if life.deletion_requested_at is None:
-            life.deletion_requested_at = now
-            play.replace_pod(life, now, terminating=True)
-        life.cut_runs(now, 137, "Error")
-        life.finished_at = now
-        play.released(life, now)
-    play.delete_pod(life, now)
+    if pod.finished_at is None:
+        pod.version += 1
+        pod.end = "gone"
+        if pod.deletion_requested_at is None:
+            pod.deletion_requested_at = now
+            simulation.replace_pod(pod, now, terminating=True)
+        pod.cut_runs(now, 137, "Error")
+        pod.finished_at = now
+        simulation.released(pod, now)
+    simulation.delete_pod(pod, now)

@@ -137,10 +137,10 @@ def _namespaces(cluster: SimulatedCluster) -> list[dict[str, Any]]:
     return [
         {
             "cluster": cluster.name,
-            "namespace": life.name,
-            "uid": life.uid,
-            "created": _when(life.created_at),
-            "deleted": _when(life.terminating_at),
+            "namespace": namespace.name,
+            "uid": namespace.uid,
+            "created": _when(namespace.created_at),
+            "deleted": _when(namespace.terminating_at),
         }
-        for life in cluster.namespaces
+        for namespace in cluster.namespaces
     ]

@@ -10,22 +10,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from fake_gpu.fleet.model import BudgetLife, ClaimLife, NamespaceLife, QuotaLife, WorkloadLife
+from fake_gpu.fleet.model import (
+    BudgetLifetime,
+    ClaimLifetime,
+    NamespaceLifetime,
+    QuotaLifetime,
+    WorkloadLifetime,
+)
 from fake_gpu.kubernetes.forms import Document, metadata, quantities, time_text
 from fake_gpu.kubernetes.pods import owner_reference
 
 
-def namespace_document(life: NamespaceLife, at: int, version: int) -> Document:
+def namespace_document(namespace: NamespaceLifetime, at: int, version: int) -> Document:
     meta = metadata(
-        name=life.name,
-        uid=life.uid,
-        created_at=life.created_at,
+        name=namespace.name,
+        uid=namespace.uid,
+        created_at=namespace.created_at,
         resource_version=version,
-        labels={"kubernetes.io/metadata.name": life.name} | dict(life.labels_at(at)),
+        labels={"kubernetes.io/metadata.name": namespace.name} | dict(namespace.labels_at(at)),
     )
-    terminating = life.terminating_at is not None and at >= life.terminating_at
-    if terminating and life.terminating_at is not None:
-        meta["deletionTimestamp"] = time_text(life.terminating_at)
+    terminating = namespace.terminating_at is not None and at >= namespace.terminating_at
+    if terminating and namespace.terminating_at is not None:
+        meta["deletionTimestamp"] = time_text(namespace.terminating_at)
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -35,19 +41,19 @@ def namespace_document(life: NamespaceLife, at: int, version: int) -> Document:
     }
 
 
-def quota_document(life: QuotaLife, at: int, version: int) -> Document:
-    hard = _in_force(life.hard, at)
+def quota_document(quota: QuotaLifetime, at: int, version: int) -> Document:
+    hard = _in_force(quota.hard, at)
     used = dict.fromkeys(hard, 0) | {
-        name: count for name, count in _in_force(life.used, at).items() if name in hard
+        name: count for name, count in _in_force(quota.used, at).items() if name in hard
     }
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": metadata(
-            name=life.name,
-            namespace=life.namespace,
-            uid=life.uid,
-            created_at=life.created_at,
+            name=quota.name,
+            namespace=quota.namespace,
+            uid=quota.uid,
+            created_at=quota.created_at,
             resource_version=version,
         ),
         "spec": {"hard": quantities(hard)},
@@ -55,18 +61,18 @@ def quota_document(life: QuotaLife, at: int, version: int) -> Document:
     }
 
 
-def budget_document(life: BudgetLife, at: int, version: int) -> Document:
-    edits = [from_at for from_at, _ in life.amounts if from_at <= at]
+def budget_document(budget: BudgetLifetime, at: int, version: int) -> Document:
+    edits = [from_at for from_at, _ in budget.amounts if from_at <= at]
     spec: Document = {
-        "amount": next(amount for from_at, amount in life.amounts[::-1] if from_at <= at),
-        "currency": life.currency,
-        "actualSteps": list(life.actual_steps),
-        "forecastSteps": list(life.forecast_steps),
+        "amount": next(amount for from_at, amount in budget.amounts[::-1] if from_at <= at),
+        "currency": budget.currency,
+        "actualSteps": list(budget.actual_steps),
+        "forecastSteps": list(budget.forecast_steps),
     }
     for name, value in (
-        ("billingPeriod", life.billing_period),
-        ("workload", life.workload),
-        ("label", life.label),
+        ("billingPeriod", budget.billing_period),
+        ("workload", budget.workload),
+        ("label", budget.label),
     ):
         if value:
             spec[name] = value
@@ -74,10 +80,10 @@ def budget_document(life: BudgetLife, at: int, version: int) -> Document:
         "apiVersion": "gpu-ledger.io/v1",
         "kind": "GpuBudget",
         "metadata": metadata(
-            name=life.name,
-            namespace=life.namespace,
-            uid=life.uid,
-            created_at=life.created_at,
+            name=budget.name,
+            namespace=budget.namespace,
+            uid=budget.uid,
+            created_at=budget.created_at,
             resource_version=version,
             generation=len(edits),
         ),
@@ -93,28 +99,31 @@ def _in_force(dated: tuple[tuple[int, Mapping[str, int]], ...], at: int) -> Mapp
     return current
 
 
-def workload_document(life: WorkloadLife, at: int, version: int) -> Document:
+def workload_document(workload: WorkloadLifetime, at: int, version: int) -> Document:
     """Deployment, ReplicaSet, StatefulSet, Job, CronJob, with the selectors of their pods."""
-    state = life.state_at(at)
-    numbers = [life.replicas, *(change.replicas for change in life.changes if change.at <= at)]
+    state = workload.state_at(at)
+    numbers = [
+        workload.replicas,
+        *(change.replicas for change in workload.changes if change.at <= at),
+    ]
     generation = 1 + sum(before != after for before, after in pairwise(numbers))
-    life = replace(life, replicas=state.replicas)
+    workload = replace(workload, replicas=state.replicas)
     return {
-        "apiVersion": life.api_version,
-        "kind": life.kind,
+        "apiVersion": workload.api_version,
+        "kind": workload.kind,
         "metadata": metadata(
-            name=life.name,
-            namespace=life.namespace,
-            uid=life.uid,
-            created_at=life.created_at,
+            name=workload.name,
+            namespace=workload.namespace,
+            uid=workload.uid,
+            created_at=workload.created_at,
             resource_version=version,
-            labels=dict(life.labels) | (_of_job(life) if life.kind == "Job" else {}),
-            owners=[owner_reference(life.owner)] if life.owner else None,
+            labels=dict(workload.labels) | (_of_job(workload) if workload.kind == "Job" else {}),
+            owners=[owner_reference(workload.owner)] if workload.owner else None,
             generation=generation,
             annotations=dict(state.annotations),
         ),
-        "spec": _workload_spec(life),
-        "status": _workload_status(life),
+        "spec": _workload_spec(workload),
+        "status": _workload_status(workload),
     }
 
 
@@ -138,107 +147,107 @@ _RUNS_ON: Document = {
 _RUNS_ONCE = _RUNS_ON | {"restartPolicy": "Never"}
 
 
-def _workload_spec(life: WorkloadLife) -> Document:
-    labels = dict(life.labels) or {"app": life.name}
-    pod_spec = _RUNS_ONCE if life.kind in ("Job", "CronJob") else _RUNS_ON
+def _workload_spec(workload: WorkloadLifetime) -> Document:
+    labels = dict(workload.labels) or {"app": workload.name}
+    pod_spec = _RUNS_ONCE if workload.kind in ("Job", "CronJob") else _RUNS_ON
     template: Document = {"metadata": {"labels": labels}, "spec": pod_spec}
     selected: Document = {"selector": {"matchLabels": dict(labels)}, "template": template}
-    match life.kind:
+    match workload.kind:
         case "Job":
-            by_uid = {"batch.kubernetes.io/controller-uid": life.uid}
+            by_uid = {"batch.kubernetes.io/controller-uid": workload.uid}
             return {
                 "backoffLimit": 6,
                 "completionMode": "NonIndexed",
-                "completions": life.replicas,
+                "completions": workload.replicas,
                 "manualSelector": False,
-                "parallelism": life.replicas,
+                "parallelism": workload.replicas,
                 "podReplacementPolicy": "TerminatingOrFailed",
                 "selector": {"matchLabels": by_uid},
                 "suspend": False,
-                "template": {"metadata": {"labels": _of_job(life)}, "spec": pod_spec},
+                "template": {"metadata": {"labels": _of_job(workload)}, "spec": pod_spec},
             }
         case "CronJob":
             job: Document = {"spec": {"template": template}}
             return {"concurrencyPolicy": "Allow", "jobTemplate": job, "schedule": "0 * * * *"}
         case "StatefulSet":
-            return {"replicas": life.replicas, "serviceName": life.name} | selected
+            return {"replicas": workload.replicas, "serviceName": workload.name} | selected
         case _:
-            return {"replicas": life.replicas} | selected
+            return {"replicas": workload.replicas} | selected
 
 
-def _of_job(life: WorkloadLife) -> dict[str, str]:
+def _of_job(workload: WorkloadLifetime) -> dict[str, str]:
     """The labels by which a server, not its user, ties a Job to its pods."""
     return {
-        "batch.kubernetes.io/controller-uid": life.uid,
-        "batch.kubernetes.io/job-name": life.name,
-        "controller-uid": life.uid,
-        "job-name": life.name,
+        "batch.kubernetes.io/controller-uid": workload.uid,
+        "batch.kubernetes.io/job-name": workload.name,
+        "controller-uid": workload.uid,
+        "job-name": workload.name,
     }
 
 
-def _workload_status(life: WorkloadLife) -> Document:
-    match life.kind:
+def _workload_status(workload: WorkloadLifetime) -> Document:
+    match workload.kind:
         case "Job":
-            return {"ready": 0, "startTime": time_text(life.created_at)}
+            return {"ready": 0, "startTime": time_text(workload.created_at)}
         case "CronJob":
             return {}
         case _:
             return {
-                "availableReplicas": life.replicas,
+                "availableReplicas": workload.replicas,
                 "observedGeneration": 1,
-                "readyReplicas": life.replicas,
-                "replicas": life.replicas,
+                "readyReplicas": workload.replicas,
+                "replicas": workload.replicas,
             }
 
 
-def claim_document(life: ClaimLife, at: int, version: int) -> Document:
+def claim_document(claim: ClaimLifetime, at: int, version: int) -> Document:
     annotations = {}
-    if life.extended_resource:
+    if claim.extended_resource:
         annotations["resource.kubernetes.io/extended-resource-claim"] = "true"
-    if life.template_name:
-        annotations["resource.kubernetes.io/pod-claim-name"] = life.request
+    if claim.template_name:
+        annotations["resource.kubernetes.io/pod-claim-name"] = claim.request
     exactly: Document = {
         "allocationMode": "ExactCount",
-        "count": life.count,
-        "deviceClassName": life.device_class,
+        "count": claim.count,
+        "deviceClassName": claim.device_class,
     }
-    if life.admin_access:
+    if claim.admin_access:
         exactly["adminAccess"] = True
-    if life.memory:
-        exactly["capacity"] = {"requests": {"memory": life.memory}}
+    if claim.memory:
+        exactly["capacity"] = {"requests": {"memory": claim.memory}}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": metadata(
-            name=life.name,
-            namespace=life.namespace,
-            uid=life.uid,
-            created_at=life.created_at,
+            name=claim.name,
+            namespace=claim.namespace,
+            uid=claim.uid,
+            created_at=claim.created_at,
             resource_version=version,
             annotations=annotations,
         ),
-        "spec": {"devices": {"requests": [{"name": life.request, "exactly": exactly}]}},
-        "status": _claim_status(life, at),
+        "spec": {"devices": {"requests": [{"name": claim.request, "exactly": exactly}]}},
+        "status": _claim_status(claim, at),
     }
 
 
-def _claim_status(life: ClaimLife, at: int) -> Document:
+def _claim_status(claim: ClaimLifetime, at: int) -> Document:
     status: Document = {}
-    if life.allocated_at is not None and at >= life.allocated_at:
+    if claim.allocated_at is not None and at >= claim.allocated_at:
         results = [
             {"device": r.device, "driver": r.driver, "pool": r.pool, "request": r.request}
-            | ({"adminAccess": True} if life.admin_access else {})
+            | ({"adminAccess": True} if claim.admin_access else {})
             | (
                 {"shareID": r.share_id, "consumedCapacity": {"memory": r.memory}}
                 if r.share_id
                 else {}
             )
-            for r in life.results
+            for r in claim.results
         ]
         status["allocation"] = {"devices": {"results": results}}
     reserved = [
         {"name": name, "resource": "pods", "uid": uid}
-        for uid, name, from_at, until_at in life.reserved
+        for uid, name, from_at, until_at in claim.reserved
         if from_at <= at and (until_at is None or at < until_at)
     ]
     if reserved:

@@ -17,16 +17,16 @@ from operator import attrgetter
 
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.model import (
-    BudgetLife,
-    ClaimLife,
+    BudgetLifetime,
+    ClaimLifetime,
     Fault,
-    NamespaceLife,
+    NamespaceLifetime,
     Node,
     NodeState,
-    PodLife,
-    QuotaLife,
+    PodLifetime,
+    QuotaLifetime,
     SimulatedCluster,
-    WorkloadLife,
+    WorkloadLifetime,
 )
 from fake_gpu.kubernetes.distortion import Distortion
 from fake_gpu.kubernetes.forms import Document, derived_uid
@@ -243,11 +243,17 @@ def _object_changes(
         yield gone_at, partial(_Step, gone_at, "DELETED", kind, namespace, name, uid)
 
 
-def _namespace_steps(life: NamespaceLife) -> Iterator[_Step]:
-    edits = [at for at, _ in life.relabelled if life.gone_at is None or at < life.gone_at]
-    times = sorted({life.created_at, *edits, *(t for t in (life.terminating_at,) if t is not None)})
-    for at, step in _object_changes("Namespace", "", life.name, life.uid, times, life.gone_at):
-        yield step(partial(namespace_document, life, at))
+def _namespace_steps(namespace: NamespaceLifetime) -> Iterator[_Step]:
+    edits = [
+        at for at, _ in namespace.relabelled if namespace.gone_at is None or at < namespace.gone_at
+    ]
+    times = sorted(
+        {namespace.created_at, *edits, *(t for t in (namespace.terminating_at,) if t is not None)}
+    )
+    for at, step in _object_changes(
+        "Namespace", "", namespace.name, namespace.uid, times, namespace.gone_at
+    ):
+        yield step(partial(namespace_document, namespace, at))
 
 
 def _node_steps(cluster: SimulatedCluster, node: Node) -> Iterator[_Step]:
@@ -270,51 +276,53 @@ def _latest(ordered: list[int], at: int) -> int:
     return max(t for t in ordered if t <= at)
 
 
-def _quota_steps(life: QuotaLife) -> Iterator[_Step]:
-    changed = [at for at, _ in (*life.hard, *life.used)]
-    times = [life.created_at, *(t for t in changed if t > life.created_at)]
-    namespace, name = life.namespace, life.name
+def _quota_steps(quota: QuotaLifetime) -> Iterator[_Step]:
+    changed = [at for at, _ in (*quota.hard, *quota.used)]
+    times = [quota.created_at, *(t for t in changed if t > quota.created_at)]
+    namespace, name = quota.namespace, quota.name
     for at, step in _object_changes(
-        "ResourceQuota", namespace, name, life.uid, times, life.gone_at
+        "ResourceQuota", namespace, name, quota.uid, times, quota.gone_at
     ):
-        yield step(partial(quota_document, life, at))
+        yield step(partial(quota_document, quota, at))
 
 
-def _budget_steps(life: BudgetLife) -> Iterator[_Step]:
-    times = [at for at, _ in life.amounts]
-    namespace, name = life.namespace, life.name
-    for at, step in _object_changes("GpuBudget", namespace, name, life.uid, times, life.gone_at):
-        yield step(partial(budget_document, life, at))
-
-
-def _workload_steps(life: WorkloadLife) -> Iterator[_Step]:
-    times = [life.created_at, *(change.at for change in life.changes)]
+def _budget_steps(budget: BudgetLifetime) -> Iterator[_Step]:
+    times = [at for at, _ in budget.amounts]
+    namespace, name = budget.namespace, budget.name
     for at, step in _object_changes(
-        life.kind, life.namespace, life.name, life.uid, times, life.gone_at
+        "GpuBudget", namespace, name, budget.uid, times, budget.gone_at
     ):
-        yield step(partial(workload_document, life, at))
+        yield step(partial(budget_document, budget, at))
 
 
-def _claim_steps(life: ClaimLife) -> Iterator[_Step]:
-    changed = [life.allocated_at]
-    for _, _, from_at, until_at in life.reserved:
+def _workload_steps(workload: WorkloadLifetime) -> Iterator[_Step]:
+    times = [workload.created_at, *(change.at for change in workload.changes)]
+    for at, step in _object_changes(
+        workload.kind, workload.namespace, workload.name, workload.uid, times, workload.gone_at
+    ):
+        yield step(partial(workload_document, workload, at))
+
+
+def _claim_steps(claim: ClaimLifetime) -> Iterator[_Step]:
+    changed = [claim.allocated_at]
+    for _, _, from_at, until_at in claim.reserved:
         changed += [from_at, until_at]
-    times = [life.created_at, *(t for t in changed if t is not None and t > life.created_at)]
-    namespace, name = life.namespace, life.name
+    times = [claim.created_at, *(t for t in changed if t is not None and t > claim.created_at)]
+    namespace, name = claim.namespace, claim.name
     for at, step in _object_changes(
-        "ResourceClaim", namespace, name, life.uid, times, life.gone_at
+        "ResourceClaim", namespace, name, claim.uid, times, claim.gone_at
     ):
-        yield step(partial(claim_document, life, at))
+        yield step(partial(claim_document, claim, at))
 
 
-def _pod_steps(life: PodLife) -> Iterator[_Step]:
-    for step in pod_steps(life):
+def _pod_steps(pod: PodLifetime) -> Iterator[_Step]:
+    for step in pod_steps(pod):
         yield _Step(
             step.at,
             step.verb,
             "Pod",
-            life.namespace,
-            life.name,
-            life.uid,
-            partial(pod_document, life, step),
+            pod.namespace,
+            pod.name,
+            pod.uid,
+            partial(pod_document, pod, step),
         )

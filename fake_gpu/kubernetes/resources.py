@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fake_gpu.fleet.model import WorkloadLife
+from fake_gpu.fleet.model import WorkloadLifetime
 from fake_gpu.kubernetes.forms import Document
 
 
@@ -58,7 +58,7 @@ RESOURCES = (
 )
 
 
-def resources_of(workloads: Iterable[WorkloadLife]) -> tuple[Resource, ...]:
+def resources_of(workloads: Iterable[WorkloadLifetime]) -> tuple[Resource, ...]:
     """All that is served: the resources of every server, and the cluster's own kinds of owners."""
     known = {resource.kind for resource in RESOURCES}
     custom = {(w.api_version, w.kind) for w in workloads if w.kind not in known}

@@ -2,8 +2,8 @@
 
 Put here: which objects can be written, merge patches and their preconditions, objects that only
 clients write.
-Not here: what a changed workload does to its pods (`fake_gpu.fleet.play`), or taking the changed
-scenario over (`fake_gpu.serve`).
+Not here: the effect of a changed workload on its pods (`fake_gpu.fleet.cluster_simulation`), or
+serving the changed scenario (`fake_gpu.serve`).
 
 A patch of a workload becomes a change in the scenario from the next second on. So pods, samples and
 the truth ledger follow from it as if it had been written there from the beginning.

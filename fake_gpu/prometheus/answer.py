@@ -49,7 +49,7 @@ def raw_matrix(found: Iterable[WindowSeries]) -> list[str]:
     """Raw samples, one text per series."""
     return [
         f'{{"metric":{series.label_set.text},"values":['
-        f"{','.join([piece.fragment() for piece in series.pieces])}]}}"
+        f"{','.join([part.fragment() for part in series.parts])}]}}"
         for series in found
     ]
 

@@ -1,7 +1,7 @@
 """Faults of responses: wrong, incomplete or missing ones, between the samples and the client.
 
 Put here: stores that vanish, partial and cut responses, errors and pages of another kind.
-Not here: faults of samples (`scrape_faults`, `life_faults`).
+Not here: faults of samples (`scrape_faults`, `series_faults`).
 
 These faults are in force at the time of the request. With a clock that stands still, the time of
 a request is the time that it queries, so that a history can be read with its faults.
@@ -202,9 +202,9 @@ class AnswerFaults:
                     if self._is_of_cluster(fault, series)
                     else series
                 )
-                if len(cut.pieces) != len(series.pieces) or cut.pieces != series.pieces:
+                if len(cut.parts) != len(series.parts) or cut.parts != series.parts:
                     self._fire(fault, at, series.labels.get("__name__", ""))
-                if cut.pieces or cut.stale_ms:
+                if cut.parts or cut.stale_ms:
                     kept.append(cut)
             found = kept
         return found
@@ -226,7 +226,7 @@ class AnswerFaults:
                     coarse = without(series, low, high)
                 if coarse is not series:
                     self._fire(fault, fault.from_at, series.labels.get("__name__", ""))
-                if coarse.pieces or coarse.stale_ms:
+                if coarse.parts or coarse.stale_ms:
                     changed.append(coarse)
             found = changed
         return found

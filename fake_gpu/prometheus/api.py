@@ -150,8 +150,8 @@ class Api:
             self._refuse_too_many(sum(each.count for each in rows))
             return self.answered(answer.rows_matrix(rows), "matrix", view)
         found = raw_range(view, selector, at_ms, dialect)
-        pieces = [piece for series in found for piece in series.pieces]
-        self._refuse_too_many(sum([piece.high - piece.low for piece in pieces]))
+        parts = [part for series in found for part in series.parts]
+        self._refuse_too_many(sum([part.high - part.low for part in parts]))
         return self.answered(answer.raw_matrix(found), "matrix", view)
 
     def query_range(self, asked: FormParameters, _: str = "") -> ApiResponse:
@@ -272,7 +272,7 @@ class Api:
     ) -> list[WindowSeries]:
         start = asked.time("start", _EARLIEST_MS)
         end = asked.time("end", self.now_ms())
-        return [series for series in view.select(matchers, start, end) if series.pieces]
+        return [series for series in view.select(matchers, start, end) if series.parts]
 
     # -- the server itself
 

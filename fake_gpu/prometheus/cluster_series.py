@@ -1,7 +1,7 @@
 """All series of one cluster, in each Prometheus replica that scraped them.
 
-Put here: from the lives of series to their samples in a window.
-Not here: which lives there are (`object_series`, `device_series`), several clusters (`source`).
+Put here: from exposed series to their samples in a window.
+Not here: which series there are (`object_series`, `device_series`), several clusters (`source`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from fake_gpu.fleet.model import SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import DeviceSeries
+from fake_gpu.prometheus.exposed_sources import sources_of
 from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.forgeries import FORGED
 from fake_gpu.prometheus.label_sets import LabelPairs
-from fake_gpu.prometheus.life_faults import EXTERNAL, KINDS
-from fake_gpu.prometheus.life_sources import sources_of
 from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodSeries
@@ -25,16 +24,17 @@ from fake_gpu.prometheus.scrapes import Grid
 from fake_gpu.prometheus.segments import (
     DAY_MS,
     ExposedSeries,
-    LifeSource,
+    ExposedSeriesSource,
     PrometheusReplica,
     ValueSegment,
 )
 from fake_gpu.prometheus.series import (
-    AnyPiece,
+    BlockSamples,
     TimeBlock,
-    VaryingPiece,
+    VaryingSamples,
     WindowSeries,
 )
+from fake_gpu.prometheus.series_faults import EXTERNAL, KINDS
 from fake_gpu.prometheus.tables import Rows, SeriesTable, UnorderedSeries
 from fake_gpu.prometheus.targets import Target, targets_of
 from fake_gpu.prometheus.window import TargetWindow, Window
@@ -72,7 +72,7 @@ class ClusterSeries:
         self._relabelled = bool(self.faults.of(*EXTERNAL))
         self._slack_ms = LARGEST_SKEW_MS if self.faults.of(*WRITTEN) else 0
         self._grids: dict[tuple[str, int, str], Grid] = {}
-        self._asked: dict[tuple[Matcher, ...], list[tuple[LifeSource, str]]] = {}
+        self._asked: dict[tuple[Matcher, ...], list[tuple[ExposedSeriesSource, str]]] = {}
         self._is_plain = not self.faults.of("late_arrival", *WRITTEN, *KINDS, *FORGED)
         self._tables: OrderedDict[_TableKey, SeriesTable | None] = OrderedDict()
 
@@ -98,7 +98,7 @@ class ClusterSeries:
     ) -> None:
         """Add the names of metrics with samples there; known ones are not searched again."""
         for name, found in self._by_name(matchers, start_ms, end_ms, now_ms, known):
-            if any(series.pieces for series in found):
+            if any(series.parts for series in found):
                 known.add(name)
 
     def _by_name(
@@ -118,9 +118,9 @@ class ClusterSeries:
         for source, name in self._named(tuple(m for m in matchers if m.name == "__name__")):
             if name in but:
                 continue
-            lives = source.lives(name, window.start_ms, end_ms)
+            series_list = source.exposed_series(name, window.start_ms, end_ms)
             for replica in possible:
-                yield name, self._sampled(name, lives, replica, others, window, now_ms)
+                yield name, self._sampled(name, series_list, replica, others, window, now_ms)
 
     def may_have(self, matchers: Sequence[Matcher]) -> bool:
         """Whether any series of the cluster may be selected."""
@@ -198,18 +198,18 @@ class ClusterSeries:
                 shapes = source.shapes(name, start_ms, end_ms, matchers)
                 shapes.pour(sheet, (start_ms, end_ms), replicas)
                 continue
-            for life in source.lives(name, start_ms, end_ms):
-                if life.segments and all_match(matchers, life.labels):
+            for series in source.exposed_series(name, start_ms, end_ms):
+                if series.segments and all_match(matchers, series.labels):
                     for replica in replicas:
-                        number = sheet.number(life.target, replica)
-                        sheet.add(life.label_set(replica), number, life.segments)
+                        number = sheet.number(series.target, replica)
+                        sheet.add(series.label_set(replica), number, series.segments)
         made = SeriesTable.of(sheet)
         while len(self._tables) >= LARGEST_TABLE_CACHE:
             self._tables.popitem(last=False)
         self._tables[key] = made
         return made
 
-    def _named(self, matchers: tuple[Matcher, ...]) -> list[tuple[LifeSource, str]]:
+    def _named(self, matchers: tuple[Matcher, ...]) -> list[tuple[ExposedSeriesSource, str]]:
         """Who has the metrics that are asked for; the same query comes again for every hour."""
         known = self._asked.get(matchers)
         if known is None:
@@ -233,7 +233,7 @@ class ClusterSeries:
     def _sampled(
         self,
         name: str,
-        lives: Sequence[ExposedSeries],
+        series_list: Sequence[ExposedSeries],
         replica: PrometheusReplica,
         matchers: tuple[Matcher, ...],
         window: Window,
@@ -243,56 +243,56 @@ class ClusterSeries:
         earliest, latest = window.reach
         hears_of_ends = self.cluster.monitoring.staleness_markers
         cuts: dict[str, TargetWindow] = {}
-        for life in lives:
-            segments = life.segments
+        for series in series_list:
+            segments = series.segments
             if not segments or segments[0].from_ms > latest or segments[-1].until_ms < earliest:
                 continue
-            if matchers and not self._matches(life, replica, matchers):
+            if matchers and not self._matches(series, replica, matchers):
                 continue
-            cut = cuts.get(life.target.name)
+            cut = cuts.get(series.target.name)
             if cut is None:
-                cut = window.cut(self.grid(life.target, replica.number, name))
-                cuts[life.target.name] = cut
+                cut = window.cut(self.grid(series.target, replica.number, name))
+                cuts[series.target.name] = cut
             if len(segments) == 1 and not self._late:
                 only = segments[0]
                 everywhere = only.from_ms <= cut.first and only.until_ms > cut.beyond
                 if everywhere and isinstance(only, ValueSegment):
-                    yield WindowSeries(life.label_set(replica), cut.whole(only.value))
+                    yield WindowSeries(series.label_set(replica), cut.whole(only.value))
                     continue
-            pieces: Sequence[AnyPiece] = window.pieces(segments, cut)
+            parts: Sequence[BlockSamples] = window.parts(segments, cut)
             if self._late:
-                pieces = list(self._arrived(pieces, life, name, now_ms))
+                parts = list(self._arrived(parts, series, name, now_ms))
             stale = window.markers(segments, cut.grid) if hears_of_ends else ()
-            if pieces or stale:
-                yield WindowSeries(life.label_set(replica), pieces, stale)
+            if parts or stale:
+                yield WindowSeries(series.label_set(replica), parts, stale)
 
     def _matches(
-        self, life: ExposedSeries, replica: PrometheusReplica, matchers: tuple[Matcher, ...]
+        self, series: ExposedSeries, replica: PrometheusReplica, matchers: tuple[Matcher, ...]
     ) -> bool:
         # Without faults, the labels that a replica adds have been read already.
         if self._relabelled:
-            return life.label_set(replica).matches(matchers)
-        return all_match(matchers, life.labels)
+            return series.label_set(replica).matches(matchers)
+        return all_match(matchers, series.labels)
 
     def _arrived(
-        self, pieces: Sequence[AnyPiece], life: ExposedSeries, metric: str, now_ms: int
-    ) -> Iterator[AnyPiece]:
+        self, parts: Sequence[BlockSamples], series: ExposedSeries, metric: str, now_ms: int
+    ) -> Iterator[BlockSamples]:
         """The samples that can be seen by now."""
-        for piece in pieces:
-            block, fault = arrived(piece.block, self._late, metric, life.target, now_ms)
+        for part in parts:
+            block, fault = arrived(part.block, self._late, metric, series.target, now_ms)
             if fault is None:
-                yield piece
+                yield part
                 continue
             seen = set(block.times)
-            numbers = zip(piece.times, piece.values(), strict=True)
+            numbers = zip(part.times, part.values(), strict=True)
             kept = {at: number for at, number in numbers if at in seen}
-            if len(kept) == len(piece):
-                yield piece
+            if len(kept) == len(part):
+                yield part
                 continue
-            self.faults.fire(fault, now_ms // 1000, f"{metric} of {life.target.name}")
+            self.faults.fire(fault, now_ms // 1000, f"{metric} of {series.target.name}")
             if kept:
                 times = TimeBlock(list(kept))
-                yield VaryingPiece(times, 0, len(kept), list(kept.values()))
+                yield VaryingSamples(times, 0, len(kept), list(kept.values()))
 
 
 def replicas_of(cluster: SimulatedCluster) -> list[LabelPairs]:

@@ -14,7 +14,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from fake_gpu.prometheus.series import AnyPiece, BlockSamples, TimeBlock, VaryingPiece, WindowSeries
+from fake_gpu.prometheus.series import (
+    BlockSamples,
+    ConstantSamples,
+    TimeBlock,
+    VaryingSamples,
+    WindowSeries,
+)
 
 # Before two samples are known, a sample of the other replica within 5 s counts as the same.
 INITIAL_PENALTY_MS = 5000
@@ -29,7 +35,7 @@ def without_labels(found: Iterable[WindowSeries], names: Sequence[str]) -> list[
     for series in found:
         if not dropped.isdisjoint(series.labels):
             label_set = series.label_set.without(dropped)
-            series = WindowSeries(label_set, series.pieces, series.stale_ms)
+            series = WindowSeries(label_set, series.parts, series.stale_ms)
         stripped.append(series)
     return sorted(stripped, key=lambda series: series.label_set.order)
 
@@ -56,8 +62,8 @@ class _Merger:
         return result
 
     def _pair(self, one: WindowSeries, other: WindowSeries) -> WindowSeries:
-        constant = _constant((*one.pieces, *other.pieces))
-        pieces: tuple[AnyPiece, ...] = ()
+        constant = _constant((*one.parts, *other.parts))
+        parts: tuple[BlockSamples, ...] = ()
         if constant is None:
             picked = _pick(_samples(one), _samples(other))
             stale = tuple(at for at, number in picked if number is None)
@@ -65,17 +71,17 @@ class _Merger:
             if samples:
                 block = TimeBlock([at for at, _ in samples])
                 numbers = [number for _, number in samples]
-                pieces = (VaryingPiece(block, 0, len(numbers), numbers),)
+                parts = (VaryingSamples(block, 0, len(numbers), numbers),)
         else:
             block, stale = self._times(one, other)
             if block.times:
-                pieces = (BlockSamples(block, 0, len(block.times), constant),)
-        return WindowSeries(one.label_set, pieces, stale)
+                parts = (ConstantSamples(block, 0, len(block.times), constant),)
+        return WindowSeries(one.label_set, parts, stale)
 
     def _times(self, one: WindowSeries, other: WindowSeries) -> tuple[TimeBlock, tuple[int, ...]]:
         """The times that are shown, when all samples have one value."""
-        cuts = [(id(piece.block), piece.low, piece.high) for piece in one.pieces]
-        more = [(id(piece.block), piece.low, piece.high) for piece in other.pieces]
+        cuts = [(id(part.block), part.low, part.high) for part in one.parts]
+        more = [(id(part.block), part.low, part.high) for part in other.parts]
         key = (*cuts, None, *more, one.stale_ms, other.stale_ms)
         if key not in self.known:
             picked = _pick(_samples(one), _samples(other))
@@ -85,8 +91,8 @@ class _Merger:
         return self.known[key]
 
 
-def _constant(pieces: Sequence[AnyPiece]) -> float | None:
-    values = {piece.value if isinstance(piece, BlockSamples) else None for piece in pieces}
+def _constant(parts: Sequence[BlockSamples]) -> float | None:
+    values = {part.value if isinstance(part, ConstantSamples) else None for part in parts}
     return values.pop() if len(values) == 1 else None
 
 

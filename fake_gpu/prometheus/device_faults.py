@@ -35,23 +35,23 @@ class DisturbedSeries(DeviceSeries):
         schedule = Schedule(f"{source.target.name}#0", source.target.interval_ms)
         self._scrapes = Grid(lambda low, high: TimeBlock(schedule.times(low, high)))
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
-        found = self.source.lives(name, start_ms, end_ms)
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
+        found = self.source.exposed_series(name, start_ms, end_ms)
         for fault, other in self._without:
             # Before it begins nothing of it shows; afterwards the energy that it took does.
             if fault.from_at * 1000 <= end_ms:
                 window = Window(start_ms, end_ms)
-                instead = self._samples(other.lives(name, start_ms, end_ms), window)
+                instead = self._samples(other.exposed_series(name, start_ms, end_ms), window)
                 if self._samples(found, window) != instead:
                     self._faults.fire(fault, fault.from_at, f"{name} of {self.target.name}")
         return found
 
-    def _samples(self, lives: Sequence[ExposedSeries], window: Window) -> list[Sample]:
+    def _samples(self, series_list: Sequence[ExposedSeries], window: Window) -> list[Sample]:
         """The values that the scrapes of one replica find."""
         cut = window.cut(self._scrapes)
         return sorted(
-            (sorted(life.labels.items()), at, value)
-            for life in lives
-            for piece in window.pieces(life.segments, cut)
-            for at, value in zip(piece.times, piece.values(), strict=True)
+            (sorted(series.labels.items()), at, value)
+            for series in series_list
+            for part in window.parts(series.segments, cut)
+            for at, value in zip(part.times, part.values(), strict=True)
         )

@@ -1,6 +1,6 @@
-"""dcgm-exporter and AMD's exporter over the life of one node.
+"""The series of dcgm-exporter and AMD's exporter on one node.
 
-Put here: how intervals of devices become the lives of series, day by day.
+Put here: how intervals of devices become series, day by day.
 Not here: the intervals (`node_intervals`), labels and values (`fake_gpu.exporters`).
 """
 
@@ -121,23 +121,23 @@ class DeviceSeries:
         self._groups: OrderedDict[int, list[ExposedIntervals]] = OrderedDict()
         # The last query: a month is read window by window, function by function.
         self._days: dict[str, dict[int, Segments]] = {}
-        self._lives: dict[str, tuple[tuple[int, int], dict[Key, ExposedSeries]]] = {}
+        self._known_series: dict[str, tuple[tuple[int, int], dict[Key, ExposedSeries]]] = {}
 
     def names(self) -> Iterable[str]:
         return self.exporter.names()
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         days = (start_ms // DAY_MS, end_ms // DAY_MS)
-        known = self._lives.get(name)
+        known = self._known_series.get(name)
         if known is None or known[0] != days:
             before = known[1] if known else {}
-            known = self._lives[name] = (days, self._made(name, before, *days))
+            known = self._known_series[name] = (days, self._made(name, before, *days))
         return list(known[1].values())
 
     def _made(
-        self, name: str, lives: Mapping[Key, ExposedSeries], first_day: int, last_day: int
+        self, name: str, series_list: Mapping[Key, ExposedSeries], first_day: int, last_day: int
     ) -> dict[Key, ExposedSeries]:
-        """The lives in some days, of which the first was most likely asked for before."""
+        """The series of some days, of which the first was most likely asked for before."""
         before = self._days.get(name, {})
         days = range(first_day, last_day + 1)
         made = {day: before.get(day) or self._of_day(name, day) for day in days}
@@ -147,11 +147,11 @@ class DeviceSeries:
             for key, more in segments.items():
                 found[key] = (*found[key], *more) if key in found else more
         return {
-            key: self._life(name, key[1], joined(segments), lives.get(key))
+            key: self._series_of(name, key[1], joined(segments), series_list.get(key))
             for key, segments in found.items()
         }
 
-    def _life(
+    def _series_of(
         self,
         name: str,
         labels: Pairs,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from fake_gpu.prometheus.series import TimeBlock, VaryingPiece, WindowSeries
+from fake_gpu.prometheus.series import TimeBlock, VaryingSamples, WindowSeries
 
 
 def downsampled(
@@ -31,8 +31,8 @@ def downsampled(
         coarse[end_ms] = _read([number for _, number in members], function)
     times = sorted(coarse)
     block = TimeBlock(times)
-    piece = VaryingPiece(block, 0, len(times), [coarse[at] for at in times])
-    return WindowSeries(series.label_set, (piece,), series.stale_ms)
+    part = VaryingSamples(block, 0, len(times), [coarse[at] for at in times])
+    return WindowSeries(series.label_set, (part,), series.stale_ms)
 
 
 def without(series: WindowSeries, from_ms: int, until_ms: int) -> WindowSeries:
@@ -40,8 +40,8 @@ def without(series: WindowSeries, from_ms: int, until_ms: int) -> WindowSeries:
     if not any(from_ms <= at < until_ms for at in series.timestamps_ms):
         return series
     before, after = series.clipped(-(1 << 62), from_ms - 1), series.clipped(until_ms, 1 << 62)
-    pieces = (*before.pieces, *after.pieces)
-    return WindowSeries(series.label_set, pieces, (*before.stale_ms, *after.stale_ms))
+    parts = (*before.parts, *after.parts)
+    return WindowSeries(series.label_set, parts, (*before.stale_ms, *after.stale_ms))
 
 
 def _read(numbers: Iterable[float], function: str) -> float:

@@ -45,7 +45,7 @@ def raw_range(
 ) -> list[WindowSeries]:
     """The samples of a range selector at an instant."""
     found = source.select(selector.matchers, *edges(selector, at_ms, dialect))
-    return [series for series in found if series.pieces]
+    return [series for series in found if series.parts]
 
 
 def edges(selector: Selector, at_ms: int, dialect: Dialect) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from fake_gpu.exporters.devices import NodeUse
 from fake_gpu.exporters.exposition import FamilyHead, labels_text
 from fake_gpu.exporters.kube_state_metrics.metric_families import exposition, families_of
 from fake_gpu.exporters.numbers import exposition_text
-from fake_gpu.fleet.model import PodLife, SimulatedCluster
+from fake_gpu.fleet.model import PodLifetime, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
 from fake_gpu.prometheus.node_intervals import NodeIntervals
@@ -50,7 +50,7 @@ class Expositions:
         self.history = history
         self.families = families_of(openshift=bool(cluster.openshift_version))
         self.style = dcgm.Style.of(cluster.monitoring)
-        self._pods: dict[str, list[PodLife]] = {}
+        self._pods: dict[str, list[PodLifetime]] = {}
         for pod in cluster.pods:
             if pod.holds:
                 self._pods.setdefault(pod.node_name, []).append(pod)
@@ -101,7 +101,7 @@ def _dcgm(target: Target, exporter: Dcgm) -> Text:
 
     def text(at_ms: int) -> str:
         return "".join(
-            _family(field.head, series.lives(name, at_ms, at_ms), at_ms, field.text)
+            _family(field.head, series.exposed_series(name, at_ms, at_ms), at_ms, field.text)
             for name, field in exporter.fields.items()
         )
 
@@ -115,7 +115,7 @@ def _amd(target: Target, exporter: Amd) -> Text:
 
     def text(at_ms: int) -> str:
         return "".join(
-            _family(heads[name], series.lives(name, at_ms, at_ms), at_ms, exposition_text)
+            _family(heads[name], series.exposed_series(name, at_ms, at_ms), at_ms, exposition_text)
             for name in series.names()
         )
 
@@ -123,14 +123,17 @@ def _amd(target: Target, exporter: Amd) -> Text:
 
 
 def _family(
-    head: FamilyHead, lives: Iterable[ExposedSeries], at_ms: int, number: Callable[[float], str]
+    head: FamilyHead,
+    series_list: Iterable[ExposedSeries],
+    at_ms: int,
+    number: Callable[[float], str],
 ) -> str:
     lines = []
-    for life in lives:
-        for segment in life.segments:
+    for series in series_list:
+        for segment in series.segments:
             if segment.from_ms <= at_ms < segment.until_ms:
                 value = segment.value if isinstance(segment, ValueSegment) else segment.at(at_ms)
-                labels = labels_text(life.exposed or ())
+                labels = labels_text(series.exposed or ())
                 lines.append(f"{head.name}{labels} {number(value)}\n")
     return head.text() + "".join(lines) if lines else ""
 

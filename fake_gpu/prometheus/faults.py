@@ -1,7 +1,7 @@
 """The faults of one cluster's samples: the kinds, and counts of the responses that they changed.
 
 Put here: finding faults by kind, reading their parameters, drawing shares.
-Not here: the effect of a fault (`scrape_faults`, `life_faults`, `answer_faults`), its description
+Not here: the effect of a fault (`scrape_faults`, `series_faults`, `answer_faults`), its description
 (`fake_gpu.faults`).
 """
 

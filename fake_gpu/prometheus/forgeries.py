@@ -1,7 +1,7 @@
 """Series of other exporters: a second kube-state-metrics, and a tenant's own exporter.
 
 Put here: sources of series that exist only in the time of a fault.
-Not here: changes to honest series (`life_faults`).
+Not here: changes to honest series (`series_faults`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from fake_gpu.fleet.model import Fault
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.label_sets import LabelPairs
-from fake_gpu.prometheus.segments import ExposedSeries, LifeSource, ValueSegment, within
+from fake_gpu.prometheus.segments import ExposedSeries, ExposedSeriesSource, ValueSegment, within
 from fake_gpu.prometheus.targets import Target
 
 _REQUESTS = "kube_pod_container_resource_requests"
@@ -28,7 +28,9 @@ def _span(fault: Fault) -> tuple[int, int]:
 class SecondExporter:
     """A second exporter with the same series, from another place, under its own job."""
 
-    def __init__(self, source: LifeSource, target: Target, fault: Fault, faults: SampleFaults):
+    def __init__(
+        self, source: ExposedSeriesSource, target: Target, fault: Fault, faults: SampleFaults
+    ):
         self.source = source
         self.fault = fault
         self.faults = faults
@@ -41,19 +43,19 @@ class SecondExporter:
     def names(self) -> Iterable[str]:
         return self.source.names()
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         low, high = _span(self.fault)
         if low > end_ms or high <= start_ms:
             return []
-        lives = []
-        for life in self.source.lives(name, start_ms, end_ms):
-            segments = within(life.segments, ((low, high),))
-            if life.target is self.first and life.exposed is not None and segments:
-                labels = self.target.labelled(name, life.exposed)
-                lives.append(ExposedSeries(self.target, labels, segments, life.exposed))
-        if any(within(life.segments, ((start_ms, end_ms + 1),)) for life in lives):
-            self.faults.fire(self.fault, self.fault.from_at, f"{len(lives)} of {name}")
-        return lives
+        series_list = []
+        for series in self.source.exposed_series(name, start_ms, end_ms):
+            segments = within(series.segments, ((low, high),))
+            if series.target is self.first and series.exposed is not None and segments:
+                labels = self.target.labelled(name, series.exposed)
+                series_list.append(ExposedSeries(self.target, labels, segments, series.exposed))
+        if any(within(series.segments, ((start_ms, end_ms + 1),)) for series in series_list):
+            self.faults.fire(self.fault, self.fault.from_at, f"{len(series_list)} of {name}")
+        return series_list
 
 
 class ForgedSeries:
@@ -86,7 +88,7 @@ class ForgedSeries:
     def names(self) -> Iterable[str]:
         return ("up", _REQUESTS, _UTILISATION)
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         low, high = _span(self.fault)
         gpus = whole(self.fault, "gpus", 8)
         if low > end_ms or high <= start_ms or gpus <= 0:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from fake_gpu.exporters.kube_state_metrics.forms import ObjectMetric
-from fake_gpu.fleet.model import Container, PodLife
+from fake_gpu.fleet.model import Container, PodLifetime
 from fake_gpu.kubernetes.objects import ObjectHistory, Version
 from fake_gpu.kubernetes.pods import PodStep, pod_document, pod_steps
 from fake_gpu.prometheus.pod_series import PodIndex
@@ -41,7 +41,7 @@ class PodLines:
         for counts in self._counted.values():
             yield from counts
 
-    def _of(self, pod: PodLife) -> Iterator[tuple[int, int, int]]:
+    def _of(self, pod: PodLifetime) -> Iterator[tuple[int, int, int]]:
         steps = [step for step in pod_steps(pod) if step.verb != "DELETED"]
         last = {step.at: step for step in steps}
         times = sorted(last)
@@ -50,7 +50,7 @@ class PodLines:
             until_ms = NO_END if until == NO_END else until * 1000
             yield at * 1000, until_ms, self._lines(pod, last[at])
 
-    def _lines(self, pod: PodLife, step: PodStep) -> int:
+    def _lines(self, pod: PodLifetime, step: PodStep) -> int:
         shape = _shape(pod, step)
         if shape not in self._shapes:
             document = pod_document(pod, step, 1)
@@ -60,7 +60,7 @@ class PodLines:
         return self._shapes[shape]
 
 
-def _shape(pod: PodLife, step: PodStep) -> Shape:
+def _shape(pod: PodLifetime, step: PodStep) -> Shape:
     at = step.at
     phase = pod.phase_at(at)
     asked = pod.deletion_requested_at

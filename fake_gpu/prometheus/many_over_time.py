@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING
 
 from fake_gpu.prometheus.language import Function
 from fake_gpu.prometheus.over_time import Numbers, Range, over_time
-from fake_gpu.prometheus.series import AnyPiece, BlockSamples, SweptPiece, TimeBlock, WindowSeries
+from fake_gpu.prometheus.series import (
+    ArraySamples,
+    BlockSamples,
+    ConstantSamples,
+    TimeBlock,
+    WindowSeries,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,15 +110,15 @@ def _batches(
     batch = _Batch()
     level: dict[tuple[object, ...], Numbers] = {}
     for number, series in enumerate(found):
-        one = series.pieces[0] if len(series.pieces) == 1 else None
-        if isinstance(one, BlockSamples):
+        one = series.parts[0] if len(series.parts) == 1 else None
+        if isinstance(one, ConstantSamples):
             # Most series are one number all the time, and many the same one; -0 is another than 0.
             key = (one.block, one.low, one.high, one.value, copysign(1.0, one.value))
             if key not in level:
                 level[key] = over_time(function, series, ranges, direct_mean)
             answers[number] = level[key]
             continue
-        numbers = np.concatenate([_array(piece) for piece in series.pieces] or [np.empty(0)])
+        numbers = np.concatenate([_array(part) for part in series.parts] or [np.empty(0)])
         if not _plain(numbers):
             answers[number] = over_time(function, series, ranges, direct_mean)
             continue
@@ -127,14 +133,14 @@ def _batches(
     yield batch
 
 
-def _array(piece: AnyPiece) -> Floats:
+def _array(part: BlockSamples) -> Floats:
     import numpy as np
 
-    if isinstance(piece, SweptPiece):
-        return piece.array
-    if isinstance(piece, BlockSamples):
-        return np.full(len(piece), piece.value)
-    return np.array(piece.numbers, dtype=np.float64)
+    if isinstance(part, ArraySamples):
+        return part.array
+    if isinstance(part, ConstantSamples):
+        return np.full(len(part), part.value)
+    return np.array(part.numbers, dtype=np.float64)
 
 
 def _plain(numbers: Floats) -> bool:
@@ -147,7 +153,7 @@ def _plain(numbers: Floats) -> bool:
 
 
 def _times(series: WindowSeries) -> Times:
-    return tuple([(piece.block, piece.low, piece.high) for piece in series.pieces])
+    return tuple([(part.block, part.low, part.high) for part in series.parts])
 
 
 @lru_cache(maxsize=LARGEST_CACHE)

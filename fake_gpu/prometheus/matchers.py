@@ -90,7 +90,7 @@ def _translated(pattern: str) -> str:
     at = 0
     in_class = False
     while at < len(pattern):
-        taken, written = _piece(pattern, at, in_class)
+        taken, written = _part(pattern, at, in_class)
         if taken == "[" and not in_class:
             in_class = True
             # A bracket right after the opening (or its ^) is a literal one.
@@ -103,8 +103,8 @@ def _translated(pattern: str) -> str:
     return "".join(out)
 
 
-def _piece(pattern: str, at: int, in_class: bool) -> tuple[str, str]:
-    """The next piece as it stands, and as Python has to read it."""
+def _part(pattern: str, at: int, in_class: bool) -> tuple[str, str]:
+    """The next part as it stands, and as Python has to read it."""
     char = pattern[at]
     if char == "\\":
         return _escape(pattern, at)

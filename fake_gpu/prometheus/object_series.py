@@ -1,6 +1,6 @@
 """kube-state-metrics and the scheduler over a cluster's object history.
 
-Put here: how lines of object versions become the lives of series.
+Put here: how lines of object versions become series.
 Not here: the lines (`fake_gpu.exporters`), the times of samples (`scrapes`).
 """
 
@@ -54,20 +54,20 @@ class ObjectSeries:
         self._objects_with_series = objects_with_series or {}
         self._days: dict[str, _Days] = {}
         self._nodes: OrderedDict[int, Document] = OrderedDict()
-        self._lives: OrderedDict[tuple[str, int, int], _Made] = OrderedDict()
+        self._known_series: OrderedDict[tuple[str, int, int], _Made] = OrderedDict()
 
     def names(self) -> Iterable[str]:
         return self.families
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> list[ExposedSeries]:
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> list[ExposedSeries]:
         """The series of a family that may be exposed in the closed range."""
         key = (name, *_days(start_ms, end_ms))
-        known = self._lives.get(key)
+        known = self._known_series.get(key)
         if known is None:
             known = _Made(self._made(self.families[name], key[1], key[2]))
-            while len(self._lives) >= LARGEST_CACHE:
-                self._lives.popitem(last=False)
-            self._lives[key] = known
+            while len(self._known_series) >= LARGEST_CACHE:
+                self._known_series.popitem(last=False)
+            self._known_series[key] = known
         return known.between(start_ms, end_ms)
 
     def shapes(self, name: str, start_ms: int, end_ms: int, matchers: Sequence[Matcher]) -> Shapes:
@@ -137,19 +137,23 @@ def _days(start_ms: int, end_ms: int) -> tuple[int, int]:
 class _Made:
     """The series of some days, of which an hour has few."""
 
-    def __init__(self, lives: list[ExposedSeries]) -> None:
+    def __init__(self, series_list: list[ExposedSeries]) -> None:
         import numpy as np
 
-        self._lives = lives
-        self._from = np.array([life.segments[0].from_ms for life in lives], dtype=np.int64)
-        self._until = np.array([life.segments[-1].until_ms for life in lives], dtype=np.int64)
+        self._known_series = series_list
+        self._from = np.array(
+            [series.segments[0].from_ms for series in series_list], dtype=np.int64
+        )
+        self._until = np.array(
+            [series.segments[-1].until_ms for series in series_list], dtype=np.int64
+        )
 
     def between(self, start_ms: int, end_ms: int) -> list[ExposedSeries]:
         """Those that may have a sample there, or the marker of their end."""
-        if len(self._lives) < FEW:
-            return self._lives
+        if len(self._known_series) < FEW:
+            return self._known_series
         near = (self._from <= end_ms + MARGIN_MS) & (self._until >= start_ms - MARGIN_MS)
-        return [self._lives[position] for position in near.nonzero()[0].tolist()]
+        return [self._known_series[position] for position in near.nonzero()[0].tolist()]
 
 
 class _Days:

@@ -26,7 +26,7 @@ from fake_gpu.exporters.numbers import exposition_text
 from fake_gpu.prometheus.cycles import collector_paused
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.scrapes import HOUR_MS
-from fake_gpu.prometheus.series import BlockSamples, SeriesSource, TablesSource, WindowSeries
+from fake_gpu.prometheus.series import ConstantSamples, SeriesSource, TablesSource, WindowSeries
 from fake_gpu.prometheus.tables import Rows
 
 Progress = Callable[[int, int, str], None]
@@ -184,12 +184,12 @@ def _of_rows(rows: Rows) -> Iterator[bytes]:
 
 def _of_series(series: WindowSeries) -> Iterator[bytes]:
     prefix = f"{series.label_set.exposition} ".encode()
-    for piece in series.pieces:
-        ends = piece.block.line_ends(piece.low, piece.high)
-        if isinstance(piece, BlockSamples):
-            yield (prefix + _value(piece.value)).join(ends)
+    for part in series.parts:
+        ends = part.block.line_ends(part.low, part.high)
+        if isinstance(part, ConstantSamples):
+            yield (prefix + _value(part.value)).join(ends)
         else:
-            for end, number in zip(ends[1:], piece.numbers, strict=True):
+            for end, number in zip(ends[1:], part.numbers, strict=True):
                 yield b"%b%b%b" % (prefix, _value(number), end)
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import isinf, isnan
 
 from fake_gpu.prometheus.language import Function
-from fake_gpu.prometheus.series import AnyPiece, BlockSamples, WindowSeries
+from fake_gpu.prometheus.series import BlockSamples, ConstantSamples, WindowSeries
 
 Range = tuple[int, int]  # the oldest and the newest millisecond, both inside
 Numbers = Sequence[float | None]  # one per range; None where it has no sample
@@ -36,55 +36,55 @@ def over_time(
     interval = _Interval(series)
     numbers: list[float | None] = []
     for oldest, newest in ranges:
-        pieces = interval.between(oldest, newest)
-        numbers.append(_aggregate(function, pieces, direct_mean) if pieces else None)
+        parts = interval.between(oldest, newest)
+        numbers.append(_aggregate(function, parts, direct_mean) if parts else None)
     return numbers
 
 
 class _Interval:
-    """The pieces of a series, of which ranges are taken one after another."""
+    """The parts of a series, of which ranges are read one after another."""
 
     def __init__(self, series: WindowSeries) -> None:
-        self.pieces = series.pieces
-        self.firsts = [piece.block.times[piece.low] for piece in series.pieces]
-        self.lasts = [piece.block.times[piece.high - 1] for piece in series.pieces]
+        self.parts = series.parts
+        self.firsts = [part.block.times[part.low] for part in series.parts]
+        self.lasts = [part.block.times[part.high - 1] for part in series.parts]
 
-    def between(self, from_ms: int, until_ms: int) -> list[AnyPiece]:
+    def between(self, from_ms: int, until_ms: int) -> list[BlockSamples]:
         """The samples of a closed range."""
         low = bisect_left(self.lasts, from_ms)
         high = bisect_right(self.firsts, until_ms)
-        found: list[AnyPiece] = []
+        found: list[BlockSamples] = []
         for position in range(low, high):
-            piece: AnyPiece | None = self.pieces[position]
+            part: BlockSamples | None = self.parts[position]
             if self.firsts[position] < from_ms or self.lasts[position] > until_ms:
-                piece = self.pieces[position].clipped(from_ms, until_ms)
-            if piece is not None:
-                found.append(piece)
+                part = self.parts[position].clipped(from_ms, until_ms)
+            if part is not None:
+                found.append(part)
         return found
 
 
-def _aggregate(function: Function, pieces: Sequence[AnyPiece], direct_mean: bool) -> float:
+def _aggregate(function: Function, parts: Sequence[BlockSamples], direct_mean: bool) -> float:
     match function:
         case "count_over_time":
-            return float(sum([piece.high - piece.low for piece in pieces]))
+            return float(sum([part.high - part.low for part in parts]))
         case "max_over_time":
-            return _extreme(pieces, largest=True)
+            return _extreme(parts, largest=True)
         case "min_over_time":
-            return _extreme(pieces, largest=False)
+            return _extreme(parts, largest=False)
         case "avg_over_time":
-            return _mean(pieces, direct_mean)
+            return _mean(parts, direct_mean)
 
 
-def _extreme(pieces: Sequence[AnyPiece], *, largest: bool) -> float:
+def _extreme(parts: Sequence[BlockSamples], *, largest: bool) -> float:
     best = max if largest else min
     found: float | None = None
-    for piece in pieces:
-        if isinstance(piece, BlockSamples):
-            value = piece.value
-        elif isnan(sum(piece.numbers)):
-            value = _extreme_number(piece.numbers, largest=largest)
+    for part in parts:
+        if isinstance(part, ConstantSamples):
+            value = part.value
+        elif isnan(sum(part.numbers)):
+            value = _extreme_number(part.numbers, largest=largest)
         else:
-            value = best(piece.numbers)
+            value = best(part.numbers)
         if found is None or isnan(found) or (value > found if largest else value < found):
             found = value
     assert found is not None, "a range without samples is not aggregated"
@@ -100,12 +100,12 @@ def _extreme_number(numbers: Sequence[float], *, largest: bool) -> float:
     return found
 
 
-def _mean(pieces: Sequence[AnyPiece], direct: bool) -> float:
-    """Constant pieces come again and again; the mean of the same ones is taken once."""
-    runs = tuple([(p.value, p.high - p.low) for p in pieces if isinstance(p, BlockSamples)])
-    if len(runs) == len(pieces):
+def _mean(parts: Sequence[BlockSamples], direct: bool) -> float:
+    """Constant parts come again and again; the mean of the same ones is taken once."""
+    runs = tuple([(p.value, p.high - p.low) for p in parts if isinstance(p, ConstantSamples)])
+    if len(runs) == len(parts):
         return _mean_of_runs(runs, direct)
-    numbers = [number for piece in pieces for number in piece.values()]
+    numbers = [number for part in parts for number in part.values()]
     return _direct_mean(numbers) if direct else _incremental_mean(numbers)
 
 

@@ -1,7 +1,7 @@
-"""The metrics of pods that a ledger reads, straight from the lives of pods.
+"""The metrics of pods that a ledger reads, straight from the lifetimes of pods.
 
-Put here: lives of series per pod, made once and kept while the pod is in the window.
-Not here: the series of a pod (`fake_gpu.exporters.pod_lives`), other metrics (`object_series`).
+Put here: series per pod, made once and kept while the pod is in the window.
+Not here: the series of a pod (`fake_gpu.exporters.pod_intervals`), other metrics (`object_series`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fake_gpu.exporters.exposition import Pairs
-from fake_gpu.exporters.pod_lives import PodIntervals, intervals_of
-from fake_gpu.fleet.model import PodLife
+from fake_gpu.exporters.pod_intervals import PodIntervals, intervals_of
+from fake_gpu.fleet.model import PodLifetime
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.segments import NO_END, AnySegment, ExposedSeries, ValueSegment, joined
 from fake_gpu.prometheus.shapes import Shapes
@@ -24,7 +24,7 @@ LONGEST_ECHO_SECONDS = 600
 class PodIndex:
     """Which pods exist in which hour."""
 
-    def __init__(self, pods: Sequence[PodLife]) -> None:
+    def __init__(self, pods: Sequence[PodLifetime]) -> None:
         self.pods = pods
         self._hours: dict[int, list[int]] = {}
         self._open: list[int] = []
@@ -56,7 +56,7 @@ class PodSeries:
         self,
         target: Target,
         index: PodIndex,
-        families: Mapping[str, Callable[[PodLife], PodIntervals]],
+        families: Mapping[str, Callable[[PodLifetime], PodIntervals]],
     ) -> None:
         self.target = target
         self.index = index
@@ -67,7 +67,7 @@ class PodSeries:
     def names(self) -> Iterable[str]:
         return self.families
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> list[ExposedSeries]:
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> list[ExposedSeries]:
         """The series of the pods in the window; those of pods that left it are forgotten."""
         window = (start_ms // 1000 // HOUR_SECONDS, end_ms // 1000 // HOUR_SECONDS)
         if self._windows.get(name) != window:
@@ -77,7 +77,7 @@ class PodSeries:
                 for number in self.index.between(start_ms, end_ms)
             }
             self._windows[name] = window
-        return [life for lives in self._made[name].values() for life in lives]
+        return [series for series_list in self._made[name].values() for series in series_list]
 
     def shapes(self, name: str, start_ms: int, end_ms: int, matchers: Sequence[Matcher]) -> Shapes:
         """The series of a metric in the window, for a table; they are not remembered."""
@@ -88,14 +88,14 @@ class PodSeries:
                 found.add(*interval, said)
         return found
 
-    def _of(self, name: str, pod: PodLife) -> list[ExposedSeries]:
+    def _of(self, name: str, pod: PodLifetime) -> list[ExposedSeries]:
         found = self._segments(name, pod)
         return [
             ExposedSeries(self.target, self.target.labelled(name, exposed), joined(parts), exposed)
             for exposed, parts in found.items()
         ]
 
-    def _segments(self, name: str, pod: PodLife) -> dict[Pairs, list[AnySegment]]:
+    def _segments(self, name: str, pod: PodLifetime) -> dict[Pairs, list[AnySegment]]:
         # Within a family of a pod, equal labels are equally written.
         found: dict[Pairs, list[AnySegment]] = {}
         for interval in intervals_of(self.families, name, pod):

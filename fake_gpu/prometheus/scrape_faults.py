@@ -1,7 +1,7 @@
 """Scrapes that are lost, late, shifted, or taken at another interval.
 
 Put here: the effects of faults on the times of samples.
-Not here: their effects on series (`life_faults`) and responses (`answer_faults`).
+Not here: their effects on series (`series_faults`) and responses (`answer_faults`).
 
 A sample has two times: the true time of the scrape, which decides its values, and the time that is
 written. They differ only here.

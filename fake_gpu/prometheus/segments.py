@@ -68,12 +68,12 @@ AnySegment = ValueSegment | Noise | Sweep
 LineCounts = Iterator[tuple[int, int, int]]
 
 
-class LifeSource(Protocol):
-    """Where the lives of some metrics come from."""
+class ExposedSeriesSource(Protocol):
+    """A source of the exposed series of some metrics."""
 
     def names(self) -> Iterable[str]: ...
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]: ...
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]: ...
 
 
 class PrometheusReplica:

@@ -1,10 +1,10 @@
-"""Samples as the evaluator takes them: series made of pieces that share their times.
+"""Samples as the evaluator takes them: series in parts that share their times.
 
 Put here: the interface of a source of series, and its values.
 Not here: labels (`label_sets`), where samples come from (`source`), or queries
 (`evaluate`).
 
-All series of one scrape have the same times, and most values stay the same for hours. So a piece
+All series of one scrape have the same times, and most values stay the same for hours. So a part
 is a cut of a shared `TimeBlock` with one value, and its JSON text is written once per block.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fake_gpu.prometheus.tables import Rows
 
 # The cuts that one block remembers; an hour of one target has a few dozen distinct ones.
-LARGEST_PIECE_CACHE = 4096
+LARGEST_CONSTANT_CACHE = 4096
 # And the characters of their texts: a day of one series is 60 kB of them.
 LARGEST_TEXT_CACHE = 4_000_000
 # The decimals of a second: three, unless they are zero.
@@ -39,10 +39,10 @@ class TimeBlock:
 
     __slots__ = (
         "_arrays",
+        "_constants",
         "_ends",
         "_fragments",
         "_fragments_size",
-        "_pieces",
         "_texts",
         "real",
         "times",
@@ -57,21 +57,21 @@ class TimeBlock:
         self._ends: tuple[bytes, ...] | None = None
         self._fragments: dict[tuple[int, int, float], str] = {}
         self._fragments_size = 0
-        self._pieces: dict[tuple[int, int, float], BlockSamples] = {}
+        self._constants: dict[tuple[int, int, float], ConstantSamples] = {}
 
     def part(self, low: int, high: int) -> TimeBlock:
         """The same times from one position to another."""
         times = self.times[low:high]
         return TimeBlock(times, None if self.real is self.times else self.real[low:high])
 
-    def piece(self, low: int, high: int, value: float) -> BlockSamples:
+    def constant(self, low: int, high: int, value: float) -> ConstantSamples:
         """The cut with one value; equal ones are one, because most series are alike."""
         key = (low, high, value)
-        known = self._pieces.get(key)
+        known = self._constants.get(key)
         if known is None:
-            if len(self._pieces) >= LARGEST_PIECE_CACHE:
-                self._pieces.clear()
-            known = self._pieces[key] = BlockSamples(self, low, high, value)
+            if len(self._constants) >= LARGEST_CONSTANT_CACHE:
+                self._constants.clear()
+            known = self._constants[key] = ConstantSamples(self, low, high, value)
         return known
 
     def cut(self, from_ms: int, until_ms: int) -> tuple[int, int]:
@@ -134,7 +134,7 @@ class TimeBlock:
 
 
 @dataclass(slots=True)  # not frozen, and so made in a third of the time
-class BlockSamples:
+class ConstantSamples:
     """The samples of one series in one block, all of one value."""
 
     block: TimeBlock
@@ -155,17 +155,17 @@ class BlockSamples:
     def fragment(self) -> str:
         return self.block.fragment(self.low, self.high, self.value)
 
-    def clipped(self, from_ms: int, until_ms: int) -> BlockSamples | None:
+    def clipped(self, from_ms: int, until_ms: int) -> ConstantSamples | None:
         """The part in the closed range, or None."""
         low, high = self.block.cut(from_ms, until_ms)
         low, high = max(low, self.low), min(high, self.high)
         if (low, high) == (self.low, self.high):
             return self
-        return BlockSamples(self.block, low, high, self.value) if low < high else None
+        return ConstantSamples(self.block, low, high, self.value) if low < high else None
 
 
 @dataclass(frozen=True, slots=True)
-class VaryingPiece:
+class VaryingSamples:
     """Samples whose values differ from scrape to scrape: energy, durations of scrapes."""
 
     block: TimeBlock
@@ -188,17 +188,17 @@ class VaryingPiece:
         pairs = zip(texts, self.numbers, strict=True)
         return ",".join(f'[{text},"{answer_text(number)}"]' for text, number in pairs)
 
-    def clipped(self, from_ms: int, until_ms: int) -> VaryingPiece | None:
+    def clipped(self, from_ms: int, until_ms: int) -> VaryingSamples | None:
         low, high = self.block.cut(from_ms, until_ms)
         low, high = max(low, self.low), min(high, self.high)
         if low >= high:
             return None
         numbers = self.numbers[low - self.low : high - self.low]
-        return VaryingPiece(self.block, low, high, numbers)
+        return VaryingSamples(self.block, low, high, numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SweptPiece:
+class ArraySamples:
     """The same, as an array: the metrics of devices, of which a month has very many."""
 
     block: TimeBlock
@@ -222,19 +222,19 @@ class SweptPiece:
         return numbers
 
     def fragment(self) -> str:
-        return VaryingPiece(self.block, self.low, self.high, self.values()).fragment()
+        return VaryingSamples(self.block, self.low, self.high, self.values()).fragment()
 
-    def clipped(self, from_ms: int, until_ms: int) -> SweptPiece | None:
+    def clipped(self, from_ms: int, until_ms: int) -> ArraySamples | None:
         low, high = self.block.cut(from_ms, until_ms)
         low, high = max(low, self.low), min(high, self.high)
         if (low, high) == (self.low, self.high):
             return self
         if low >= high:
             return None
-        return SweptPiece(self.block, low, high, self.array[low - self.low : high - self.low])
+        return ArraySamples(self.block, low, high, self.array[low - self.low : high - self.low])
 
 
-AnyPiece = BlockSamples | VaryingPiece | SweptPiece
+BlockSamples = ConstantSamples | VaryingSamples | ArraySamples
 
 
 @dataclass(slots=True)  # not frozen, and so made in a third of the time
@@ -242,7 +242,7 @@ class WindowSeries:
     """One series in a window: its samples in order, and the times of its staleness markers."""
 
     label_set: LabelSet  # with __name__
-    pieces: Sequence[AnyPiece]
+    parts: Sequence[BlockSamples]
     stale_ms: tuple[int, ...] = ()
 
     @classmethod
@@ -250,8 +250,8 @@ class WindowSeries:
         """A series of a handful of samples."""
         times = sorted(samples)
         numbers = [samples[at] for at in times]
-        piece = VaryingPiece(TimeBlock(times), 0, len(times), numbers)
-        return cls(LabelSet(labels.items()), (piece,) if times else ())
+        part = VaryingSamples(TimeBlock(times), 0, len(times), numbers)
+        return cls(LabelSet(labels.items()), (part,) if times else ())
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -263,11 +263,11 @@ class WindowSeries:
 
     @property
     def timestamps_ms(self) -> list[int]:
-        return list(chain.from_iterable(piece.times for piece in self.pieces))
+        return list(chain.from_iterable(part.times for part in self.parts))
 
     @property
     def numbers(self) -> list[float]:
-        return list(chain.from_iterable(piece.values() for piece in self.pieces))
+        return list(chain.from_iterable(part.values() for part in self.parts))
 
     @property
     def values(self) -> list[str]:
@@ -276,22 +276,22 @@ class WindowSeries:
 
     def clipped(self, from_ms: int, until_ms: int) -> WindowSeries:
         """The samples and markers in the closed range; there may be none."""
-        cut = (piece.clipped(from_ms, until_ms) for piece in self.pieces)
-        pieces = tuple(piece for piece in cut if piece is not None)
+        cut = (part.clipped(from_ms, until_ms) for part in self.parts)
+        parts = tuple(part for part in cut if part is not None)
         stale = tuple(at for at in self.stale_ms if from_ms <= at <= until_ms)
-        return WindowSeries(self.label_set, pieces, stale)
+        return WindowSeries(self.label_set, parts, stale)
 
     def last_before(self, until_ms: int, from_ms: int) -> float | None:
         """The newest value in the closed range, unless a staleness marker is newer."""
-        for piece in reversed(self.pieces):
-            low, high = piece.block.cut(from_ms, until_ms)
-            high = min(high, piece.high)
-            if max(low, piece.low) >= high:
+        for part in reversed(self.parts):
+            low, high = part.block.cut(from_ms, until_ms)
+            high = min(high, part.high)
+            if max(low, part.low) >= high:
                 continue
-            sampled_ms = piece.block.times[high - 1]
+            sampled_ms = part.block.times[high - 1]
             if any(sampled_ms < stale <= until_ms for stale in self.stale_ms):
                 return None
-            return piece.values()[high - 1 - piece.low]
+            return part.values()[high - 1 - part.low]
         return None
 
 

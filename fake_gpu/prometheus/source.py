@@ -23,7 +23,7 @@ from fake_gpu.prometheus.cluster_series import ClusterSeries, replicas_of
 from fake_gpu.prometheus.faults import SampleFaults
 from fake_gpu.prometheus.language import METRIC_NAME
 from fake_gpu.prometheus.matchers import Matcher
-from fake_gpu.prometheus.series import TimeBlock, VaryingPiece, WindowSeries
+from fake_gpu.prometheus.series import TimeBlock, VaryingSamples, WindowSeries
 from fake_gpu.prometheus.stores import SimulatedStore
 from fake_gpu.prometheus.tables import Rows
 
@@ -136,17 +136,17 @@ def _one_each(found: list[WindowSeries]) -> list[WindowSeries]:
     return [_united(list(group)) for _, group in groups]
 
 
-def _united(lives: list[WindowSeries]) -> WindowSeries:
-    if len(lives) == 1:
-        return lives[0]
+def _united(series_list: list[WindowSeries]) -> WindowSeries:
+    if len(series_list) == 1:
+        return series_list[0]
     samples: dict[int, float] = {}
-    for life in lives:
-        for at, number in zip(life.timestamps_ms, life.numbers, strict=True):
+    for series in series_list:
+        for at, number in zip(series.timestamps_ms, series.numbers, strict=True):
             samples.setdefault(at, number)  # as Prometheus does: the first one of a time is kept
     times = sorted(samples)
-    piece = VaryingPiece(TimeBlock(times), 0, len(times), [samples[at] for at in times])
-    stale = sorted({at for life in lives for at in life.stale_ms} - set(times))
-    return WindowSeries(lives[0].label_set, (piece,) if times else (), tuple(stale))
+    part = VaryingSamples(TimeBlock(times), 0, len(times), [samples[at] for at in times])
+    stale = sorted({at for series in series_list for at in series.stale_ms} - set(times))
+    return WindowSeries(series_list[0].label_set, (part,) if times else (), tuple(stale))
 
 
 def stores_of(fleet: Fleet) -> list[SimulatedStore]:

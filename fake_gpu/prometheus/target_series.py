@@ -50,7 +50,7 @@ class TargetSeries:
     def names(self) -> Iterable[str]:
         return ("up", *_LINES, DURATION)
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         if name == "up":
             return self._up
         if name == DURATION:
@@ -61,8 +61,8 @@ class TargetSeries:
             self._counted = {line: [] for line in _LINES}
             for target in self.targets:
                 segments = self._counts(target, days[0] * DAY_MS, (days[1] + 1) * DAY_MS - 1)
-                for line, lives in self._counted.items():
-                    lives.append(ExposedSeries(target, target.labelled_up(line), segments))
+                for line, series_list in self._counted.items():
+                    series_list.append(ExposedSeries(target, target.labelled_up(line), segments))
         return self._counted[name]
 
     def _counts(self, target: Target, start_ms: int, end_ms: int) -> tuple[AnySegment, ...]:

@@ -42,7 +42,7 @@ class QuerierView:
         if isinstance(self.source, NamesSource) and self.faults.leave_series_alone(self.at):
             return self.source.names_in(matchers, start_ms, end_ms)
         found = self.select(matchers, start_ms, end_ms)
-        return {series.labels[METRIC_NAME] for series in found if series.pieces}
+        return {series.labels[METRIC_NAME] for series in found if series.parts}
 
     def rows(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[Rows] | None:
         """The rows of `select`, from tables; None where `select` has to be called."""
@@ -59,7 +59,7 @@ class QuerierView:
         if self.in_part is not None:
             found = partly(self.in_part, found)
         if not self.markers:
-            found = [WindowSeries(s.label_set, s.pieces) for s in found if s.pieces]
+            found = [WindowSeries(s.label_set, s.parts) for s in found if s.parts]
         if self.deduplicate:
             found = deduplicated(found, self.replica_labels)
         return self.faults.answered(found, self.at)

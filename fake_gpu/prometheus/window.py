@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from fake_gpu.prometheus.scrapes import Grid
 from fake_gpu.prometheus.segments import NO_END, AnySegment, ValueSegment
-from fake_gpu.prometheus.series import AnyPiece, SweptPiece, TimeBlock, VaryingPiece
+from fake_gpu.prometheus.series import ArraySamples, BlockSamples, TimeBlock, VaryingSamples
 from fake_gpu.prometheus.sweeps import Sweep
 
 # How far a staleness marker may lie behind the end of a series: the longest interval of a scrape.
@@ -34,14 +34,14 @@ class TargetWindow:
         self.first, self.last = (block.real[0], block.real[-1]) if block.times else (-NO_END, 0)
         # A series that lasts longer is in every scrape and leaves no marker.
         self.beyond = max(self.last, end_ms)
-        self._whole: dict[float, tuple[AnyPiece, ...]] = {}
+        self._whole: dict[float, tuple[BlockSamples, ...]] = {}
 
-    def whole(self, value: float) -> tuple[AnyPiece, ...]:
+    def whole(self, value: float) -> tuple[BlockSamples, ...]:
         """One value at all scrapes."""
         known = self._whole.get(value)
         if known is None:
-            piece = self.block.piece(0, len(self.block.times), value)
-            known = self._whole[value] = (piece,)
+            part = self.block.constant(0, len(self.block.times), value)
+            known = self._whole[value] = (part,)
         return known
 
 
@@ -62,13 +62,13 @@ class Window:
     def cut(self, grid: Grid) -> TargetWindow:
         return TargetWindow(grid, grid.shown(self.start_ms, self.end_ms), self.end_ms)
 
-    def pieces(self, segments: Sequence[AnySegment], cut: TargetWindow) -> list[AnyPiece]:
+    def parts(self, segments: Sequence[AnySegment], cut: TargetWindow) -> list[BlockSamples]:
         """The samples of a series, segment by segment."""
         block, first, last = cut.block, cut.first, cut.last
         if not block.times:
             return []
         position = bisect_right(segments, first, key=_UNTIL) if len(segments) > 1 else 0
-        found: list[AnyPiece] = []
+        found: list[BlockSamples] = []
         for index in range(position, len(segments)):
             segment = segments[index]
             if segment.from_ms > last:
@@ -78,7 +78,7 @@ class Window:
             else:
                 low, high = block.found(segment.from_ms, segment.until_ms)
             if low < high:
-                found.append(_piece(block, low, high, segment))
+                found.append(_part(block, low, high, segment))
         return found
 
     def markers(self, segments: Sequence[AnySegment], grid: Grid) -> tuple[int, ...]:
@@ -102,9 +102,9 @@ class Window:
                 yield marker
 
 
-def _piece(block: TimeBlock, low: int, high: int, segment: AnySegment) -> AnyPiece:
+def _part(block: TimeBlock, low: int, high: int, segment: AnySegment) -> BlockSamples:
     if isinstance(segment, ValueSegment):
-        return block.piece(low, high, segment.value)
+        return block.constant(low, high, segment.value)
     if isinstance(segment, Sweep):
-        return SweptPiece(block, low, high, segment.numbers(block, low, high))
-    return VaryingPiece(block, low, high, list(map(segment.at, block.real[low:high])))
+        return ArraySamples(block, low, high, segment.numbers(block, low, high))
+    return VaryingSamples(block, low, high, list(map(segment.at, block.real[low:high])))

@@ -1,5 +1,5 @@
 """Scenarios, read strictly: YAML, traces, mig-parted files, the design's own config.
 
 Put here: reading and checking descriptions of a fleet.
-Not here: playing it through (`fake_gpu.fleet`).
+Not here: simulating it (`fake_gpu.fleet`).
 """

@@ -1,7 +1,7 @@
 """Names and IDs of a scenario that must be unique, and the error about a second one.
 
 Put here: names and IDs that a scenario gives, compared with each other.
-Not here: names that follow from playing it through (`fleet.names`), or rows of a trace
+Not here: names that follow from simulating it (`fleet.names`), or rows of a trace
 (`trace_pods`).
 
 Objects of one name at different times are allowed: a workload that is deleted and created again
@@ -72,7 +72,7 @@ def _of_cluster(cluster: ClusterSpec, path: str) -> Iterator[_Named]:
             f"namespace {namespace.name!r}",
             path,
             f"{path}.namespaces[{number}]",
-            "one entry for each of its lives: `created` after the other's `deleted`",
+            "one entry for each of its lifetimes: `created` after the other's `deleted`",
             ALWAYS if namespace.created is None else namespace.created,
             FOR_EVER if namespace.deleted is None else namespace.deleted,
         )

@@ -1,7 +1,7 @@
 """Finding and reading a scenario: a name of the library, a YAML file, a trace.
 
 Put here: from an argument to a checked scenario.
-Not here: its contents (`spec`), or playing it (`fleet.build`).
+Not here: its contents (`spec`), or simulating it (`fleet.build`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def library_text(name: str) -> str:
         raise UnknownName(
             where=f"scenario {name!r}",
             seen="there is no such file, and the library has: " + ", ".join(library()),
-            why="there is nothing to play through",
+            why="there is nothing to simulate",
             remedy="`gpu-ledger fake list` shows the library; a file needs its full path",
         )
     return resources.files(LIBRARY).joinpath(f"{name}.yaml").read_text("utf-8")

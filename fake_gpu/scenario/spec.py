@@ -188,7 +188,7 @@ class Scenario:
         if days > LONGEST_DAYS:
             raise InvalidScenarioValue(f"it lasts {days} days", f"at most {LONGEST_DAYS} of them")
         if self.pods_about > MAXIMUM_PODS:
-            seen = f"about {self.pods_about} pods come, and {MAXIMUM_PODS} can be played through"
+            seen = f"about {self.pods_about} pods come, and {MAXIMUM_PODS} can be simulated"
             raise InvalidScenarioValue(seen, "let them come more rarely, or for a shorter time")
 
     @property

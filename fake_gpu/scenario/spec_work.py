@@ -142,7 +142,7 @@ class ClaimSpec:
 
 @dataclass(frozen=True, slots=True)
 class RestartsSpec:
-    every: DrawnSpan = key("How long a container lives until it restarts.")
+    every: DrawnSpan = key("How long a container runs until it restarts.")
     pause: DrawnSpan = key("How long it stays away.", default=fixed_span(10), shown="10s")
     exit_code: int = key("The exit code or reason at its end.", default=1)
 
@@ -180,7 +180,7 @@ class PodSpec:
     started: Time | None = key("When its main containers start; never when left out.", default=None)
     ended: Time | None = key("When they end; they still run when left out.", default=None)
     runs: tuple[RunSpec, ...] = key(
-        "Restarts: the lives of the main container, instead of started and ended.", factory=tuple
+        "Restarts: the runs of the main container, instead of started and ended.", factory=tuple
     )
     deleted: Time | None = key("The time of the delete request.", default=None)
     gone: Time | None = key("When its object is gone; with its end after a deletion.", default=None)
@@ -212,9 +212,7 @@ class PodSpec:
         edges = [e for run in self.runs for e in (run.from_, run.until)]
         closed = [e for e in edges if e is not None]
         if closed != sorted(closed) or None in edges[:-1]:
-            raise InvalidScenarioValue(
-                "its runs overlap or go backwards", "one life after the other"
-            )
+            raise InvalidScenarioValue("its runs overlap or go backwards", "give them in order")
         if self.deleted is None and self.gone is not None and not self.is_ended:
             raise InvalidScenarioValue("it is gone and never ended", "give `ended` or `deleted`")
 
@@ -359,7 +357,7 @@ class WorkloadSpec:
         if not 0 <= self.memory_used_pct <= 100:
             raise InvalidScenarioValue(f"memory_used_pct: {self.memory_used_pct}", "0 to 100")
         if annotated := self.annotations.get("run.ai/simulated-gpu-utilization"):
-            parse_load(annotated)  # raises its errors here, and not while it is played
+            parse_load(annotated)  # raises its errors here, and not during the simulation
         if self.changes and (self.pods or self.arrivals):
             raise InvalidScenarioValue("`changes` beside `pods` or `arrivals`", "give one of them")
         moments = [change.at for change in self.changes]

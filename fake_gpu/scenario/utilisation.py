@@ -52,13 +52,13 @@ LONGEST_LITERAL = 20_000  # characters: a phase for every minute of half a day
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a scenario; `Load.play` makes it one pod's."""
+    """The load of a scenario; `Load.draw` makes it one pod's."""
 
     steps: tuple[tuple[int, int, int], ...]  # (seconds, low, high): equal unless ranged
     repeat: int | None = None
     hold: bool = False
 
-    def play(self, stream: RandomStream) -> Utilisation:
+    def draw(self, stream: RandomStream) -> Utilisation:
         steps = tuple(_drawn(self.steps, stream))
         after = steps[-1][1] if self.hold else 0
         return Utilisation(steps, self.repeat, after)

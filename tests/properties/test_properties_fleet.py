@@ -78,9 +78,9 @@ def test_free_units_are_counted_right_at_every_event(text: str) -> None:
     read = loaded(text)
     faults = as_faults(read.scenario, cluster_ids(read.scenario))
     [stage] = stages(read, faults, {})
-    for _ in stage.play.run():
-        assert stage.play.room.counts_agree(stage.play.now)
-    assert stage.play.room.counts_agree(stage.play.now)
+    for _ in stage.simulation.run():
+        assert stage.simulation.room.counts_agree(stage.simulation.now)
+    assert stage.simulation.room.counts_agree(stage.simulation.now)
 
 
 @given(scenarios())

@@ -18,12 +18,12 @@ from fake_gpu.prometheus.many_over_time import many_over_time
 from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.over_time import each_over_time
 from fake_gpu.prometheus.series import (
-    AnyPiece,
+    ArraySamples,
     BlockSamples,
+    ConstantSamples,
     LabelSet,
-    SweptPiece,
     TimeBlock,
-    VaryingPiece,
+    VaryingSamples,
     WindowSeries,
 )
 
@@ -43,7 +43,7 @@ class One:
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         cut = self.series.clipped(start_ms, end_ms)
-        return [cut] if cut.pieces else []
+        return [cut] if cut.parts else []
 
 
 def _inside(samples: dict[int, float], end: int, length: int, dialect: Dialect) -> list[float]:
@@ -117,7 +117,7 @@ def test_constant_values_evaluate_like_single_samples(
     block = TimeBlock(times)
     pieces, at = [], 0
     for count, value in runs:
-        pieces.append(BlockSamples(block, at, at + count, value))
+        pieces.append(ConstantSamples(block, at, at + count, value))
         at += count
     values = [value for count, value in runs for _ in range(count)]
     single = WindowSeries.of({"__name__": "m"}, dict(zip(times, values, strict=True)))
@@ -211,16 +211,16 @@ def series_of_all_kinds(draw: st.DrawFn) -> WindowSeries:
     """Levels, arrays and lists over a few shared times, with gaps."""
     block = BLOCKS[draw(st.integers(0, len(BLOCKS) - 1))]
     edges = sorted(draw(st.sets(st.integers(0, len(block.times)), min_size=2, max_size=6)))
-    pieces: list[AnyPiece] = []
+    pieces: list[BlockSamples] = []
     for low, high in pairwise(edges):
         numbers = draw(st.lists(NUMBERS, min_size=high - low, max_size=high - low))
         kind = draw(st.sampled_from(["level", "array", "list", "hole"]))
         if kind == "level":
-            pieces.append(BlockSamples(block, low, high, numbers[0]))
+            pieces.append(ConstantSamples(block, low, high, numbers[0]))
         elif kind == "array":
-            pieces.append(SweptPiece(block, low, high, np.array(numbers)))
+            pieces.append(ArraySamples(block, low, high, np.array(numbers)))
         elif kind == "list":
-            pieces.append(VaryingPiece(block, low, high, numbers))
+            pieces.append(VaryingSamples(block, low, high, numbers))
     return WindowSeries(LabelSet((("__name__", "m"),)), tuple(pieces))
 
 

@@ -24,7 +24,7 @@ from domain.clock import StoppedClock, SystemClock
 from domain.interval import HOUR, Interval
 from fake_gpu.clock import epoch, running
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Fleet, PodLife
+from fake_gpu.fleet.model import Fleet, PodLifetime
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.expositions import Expositions
 from fake_gpu.scenario.load import read_scenario
@@ -123,7 +123,7 @@ class Pulled:
     runs: list[Row]
     telemetry: list[Row]
 
-    def pod(self, name: str) -> PodLife:
+    def pod(self, name: str) -> PodLifetime:
         return next(pod for pod in self.fleet.pods if pod.name == name)
 
     def of(self, metric: str, **labels: str) -> list[Row]:
@@ -206,7 +206,7 @@ def check_times(pulled: Pulled, rows: list[Row], from_at: int | None, until_at: 
     assert len(surely) <= sum(row["sample_count"] for row in rows) <= len(perhaps)
 
 
-def running_until(pod: PodLife) -> int | None:
+def running_until(pod: PodLifetime) -> int | None:
     return pod.gone_at if pod.finished_at is None else pod.finished_at
 
 

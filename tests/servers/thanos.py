@@ -223,7 +223,7 @@ def remote_write(url: str, series: Sequence[WindowSeries]) -> None:
     with httpx.Client(timeout=60, headers=headers, trust_env=False) as client:
         for from_ms in range(min(times), max(times) + 1, SLICE_MS):
             cut = [each.clipped(from_ms, from_ms + SLICE_MS - 1) for each in series]
-            there = [each for each in cut if each.pieces]
+            there = [each for each in cut if each.parts]
             for at in range(0, len(there), SERIES_PER_REQUEST):
                 chosen = there[at : at + SERIES_PER_REQUEST]
                 body = b"".join(_field(1, _time_series(each)) for each in chosen)

@@ -15,7 +15,7 @@ from domain.clock import StoppedClock
 from domain.errors import InvalidSetting
 from domain.interval import parse_instant
 from fake_gpu.clock import epoch
-from fake_gpu.fleet.model import PodLife
+from fake_gpu.fleet.model import PodLifetime
 from ingestion.evidence.hour_ledger import FIRST_UNWATCHED
 from ingestion.kubernetes.collector import Collector, CollectorSettings
 from ingestion.kubernetes.journal_decoder import decode
@@ -308,7 +308,7 @@ def test_a_collector_ends_when_one_of_its_watches_ends(tmp_path: Path) -> None:
 def test_the_watch_reports_pods_between_two_samples(tmp_path: Path) -> None:
     """A pod of twenty seconds, which a query once a minute does not see."""
     on = node("node-b")
-    brief: list[PodLife] = [
+    brief: list[PodLifetime] = [
         pod(f"brief-{n}", created=600 + n, scheduled=601 + n, started=603 + n, ended=620 + n,
             gone=625 + n, on=on)
         for n in range(5)

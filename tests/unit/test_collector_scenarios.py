@@ -16,7 +16,7 @@ from domain.gpu import may_be_a_device
 from domain.interval import Interval, hour_of
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Fleet, PodLife, SimulatedCluster
+from fake_gpu.fleet.model import Fleet, PodLifetime, SimulatedCluster
 from fake_gpu.kubernetes.pace import HOUR_SECONDS, stops
 from fake_gpu.scenario.load import load_scenario, read_scenario
 from ingestion.kubernetes.pull import pull_hours
@@ -68,7 +68,7 @@ def landed_rows(made: World, fleet: Fleet) -> dict[str, list[Row]]:
     return tables
 
 
-def holders(cluster: SimulatedCluster, fleet: Fleet) -> list[PodLife]:
+def holders(cluster: SimulatedCluster, fleet: Fleet) -> list[PodLifetime]:
     """The pods that requested a device and existed during the scenario."""
     return [
         pod
@@ -198,7 +198,7 @@ def check_journal(tmp_path: Path, fleet: Fleet) -> None:
             check_quotas(cluster, rows["quota_observations"], fleet)
 
 
-def check_life(pod: PodLife, known: Row, fleet: Fleet) -> None:
+def check_life(pod: PodLifetime, known: Row, fleet: Fleet) -> None:
     until = fleet.ended_at
     known = {n: t if not isinstance(t, datetime) or t < epoch(until) else None
              for n, t in known.items()}  # fmt: skip
@@ -223,7 +223,7 @@ def check_life(pod: PodLife, known: Row, fleet: Fleet) -> None:
         assert known.get("gone_at") == gone_at, pod.name
 
 
-def check_requests(pods: list[PodLife], rows: list[Row], later: set[str]) -> None:
+def check_requests(pods: list[PodLifetime], rows: list[Row], later: set[str]) -> None:
     landed = {
         (r["pod_uid"], r["resource"], r["device_count"]) for r in rows if r["pod_uid"] not in later
     }
@@ -361,7 +361,7 @@ def test_a_gap_hides_only_events_inside_it(tmp_path: Path) -> None:
         assert exact > 50
 
 
-def check_within(pod: PodLife, known: Row) -> None:
+def check_within(pod: PodLifetime, known: Row) -> None:
     """Check that the known times of a pod with a gap are true."""
     for name, second in (
         ("bound_at", pod.scheduled_at),

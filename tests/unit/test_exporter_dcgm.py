@@ -18,7 +18,7 @@ from fake_gpu.exporters.dcgm import (
 )
 from fake_gpu.exporters.devices import Entity, EntityHolder, EntityState, NodeUse
 from fake_gpu.exporters.exposition import read_lines
-from fake_gpu.fleet.model import Card, Node, PodLife
+from fake_gpu.fleet.model import Card, Node, PodLifetime
 from tests.shared_data import shared_text
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod
 
@@ -150,7 +150,7 @@ def test_a_shared_card_names_its_last_pod_or_with_virtual_gpus_each_pod() -> Non
     entity = replace(NodeUse(one, ()).entities[0], devices=(shared,))
     holders = []
     for number in range(2):
-        life: PodLife = pod(f"share-{number}", created=0, scheduled=0, started=1, on=one)
+        life: PodLifetime = pod(f"share-{number}", created=0, scheduled=0, started=1, on=one)
         holders.append(EntityHolder(life, replace(life.holds[0], replica_start=number), shared))
     step = EntityState(0, 1, 50, 4, tuple(holders))
     plain = [dict(labels)["pod"] for labels in attributions(entity, step, Style())]

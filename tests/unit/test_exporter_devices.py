@@ -9,14 +9,14 @@ from itertools import pairwise
 import pytest
 
 from fake_gpu.exporters.devices import NodeUse, UnaccountedProcess, entities_of
-from fake_gpu.fleet.model import Device, DeviceHold, Node, PodLife, Run, Utilisation
+from fake_gpu.fleet.model import Device, DeviceHold, Node, PodLifetime, Run, Utilisation
 from fake_gpu.prometheus.node_intervals import NodeIntervals
 from tests.small_fleets import HOUR, MIDNIGHT, node, pod, whole
 
 PHASES = Utilisation(((600, 80), (300, 0)), repeat=2, after_pct=10)
 
 
-def _busy(on: Node) -> PodLife:
+def _busy(on: Node) -> PodLifetime:
     return pod("phased", created=0, scheduled=5, started=20, ended=3000, on=on, utilisation=PHASES)
 
 
@@ -123,7 +123,7 @@ def _sliced(one: Node) -> Node:
     return replace(one, devices=(small, large, one.devices[1]))
 
 
-def _on(one: Node, device: Device, **times: int) -> PodLife:
+def _on(one: Node, device: Device, **times: int) -> PodLifetime:
     life = pod("sliced", on=one, cards=(), **times)
     hold = DeviceHold(
         device.device_id, MIDNIGHT + times["scheduled"], MIDNIGHT + times["ended"], "main"

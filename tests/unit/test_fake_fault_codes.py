@@ -14,7 +14,7 @@ from domain.tenant import BelongsTo, Ownership
 from fake_gpu.clock import epoch
 from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Fleet, PodLife, SimulatedCluster
+from fake_gpu.fleet.model import Fleet, PodLifetime, SimulatedCluster
 from fake_gpu.scenario.load import library, load_scenario
 from tests.fault_codes import FAKE, KUBERNETES, SAMPLES
 
@@ -55,7 +55,7 @@ def _build(story: str) -> Fleet:
     return build_fleet(load_scenario(story))
 
 
-def _pods(fleet: Fleet) -> Iterable[PodLife]:
+def _pods(fleet: Fleet) -> Iterable[PodLifetime]:
     return (pod for cluster in fleet.clusters for pod in cluster.pods)
 
 
@@ -63,11 +63,11 @@ def _kinds(*wanted: str) -> Callable[[Fleet], bool]:
     return lambda fleet: any(fault.kind in wanted for fault in fleet.faults)
 
 
-def _some_pod(holds: Callable[[PodLife], bool]) -> Callable[[Fleet], bool]:
+def _some_pod(holds: Callable[[PodLifetime], bool]) -> Callable[[Fleet], bool]:
     return lambda fleet: any(holds(pod) for pod in _pods(fleet))
 
 
-def _ran_seconds(pod: PodLife) -> int:
+def _ran_seconds(pod: PodLifetime) -> int:
     if pod.started_at is None or pod.finished_at is None:
         return SCRAPE_SECONDS
     return pod.finished_at - pod.started_at

@@ -303,5 +303,5 @@ def test_the_free_devices_are_known_at_every_event(name: str) -> None:
     read = load_scenario(name)
     faults = as_faults(read.scenario, cluster_ids(read.scenario))
     for stage in stages(read, faults, {}):
-        for _ in stage.play.run():
-            assert stage.play.room.counts_agree(stage.play.now)
+        for _ in stage.simulation.run():
+            assert stage.simulation.room.counts_agree(stage.simulation.now)

@@ -18,10 +18,10 @@ from fake_gpu.fleet.model import (
     OwnerRef,
     PhaseChange,
     PodClaim,
-    PodLife,
+    PodLifetime,
     Run,
     SimulatedCluster,
-    WorkloadLife,
+    WorkloadLifetime,
 )
 from fake_gpu.kubernetes.forms import Document, byte_quantity, quantity
 from fake_gpu.kubernetes.objects import ObjectHistory
@@ -29,17 +29,17 @@ from fake_gpu.kubernetes.pace import stops
 from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, node, pod, quiet_cluster
 
 
-def history_of(*pods: PodLife, faults: tuple[Fault, ...] = ()) -> ObjectHistory:
+def history_of(*pods: PodLifetime, faults: tuple[Fault, ...] = ()) -> ObjectHistory:
     return ObjectHistory(replace(quiet_cluster(), pods=pods), faults, FaultLedger())
 
 
-def changes_of_pod(life: PodLife) -> list[tuple[int, str, Document]]:
+def changes_of_pod(life: PodLifetime) -> list[tuple[int, str, Document]]:
     """(seconds after midnight, verb, document) of every change of one pod."""
     changes = [c for c in history_of(life).changes if c.kind == "Pod"]
     return [(c.at - MIDNIGHT, c.verb, c.object) for c in changes]
 
 
-def two_containers(**parts: object) -> PodLife:
+def two_containers(**parts: object) -> PodLifetime:
     """A pod with an init container, a sidecar and a main container that restarts once."""
     life = pod("multi", created=0, scheduled=5, started=30, ended=200, gone=300, on=node("node-b"))
     containers = (
@@ -324,7 +324,7 @@ def test_a_driven_clock_stops_at_a_deletion_without_a_known_end() -> None:
 
 def test_a_driven_clock_stops_while_the_owner_of_a_pod_exists() -> None:
     short = pod("a", created=100, scheduled=105, started=120, ended=150, gone=160, on=node("n"))
-    job = WorkloadLife(
+    job = WorkloadLifetime(
         CLUSTER_ID, "team-a", "batch/v1", "Job", "a", "job-uid", MIDNIGHT + 90, MIDNIGHT + 170
     )
     owned = replace(short, owners=(OwnerRef("batch/v1", "Job", "a", "job-uid"),))

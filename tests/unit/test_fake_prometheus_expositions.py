@@ -65,7 +65,7 @@ def _scraped(source: FleetSeries, job: str, instance: str, at_ms: int) -> Found:
     found: Found = {}
     for series in source.select(matchers, at_ms, at_ms):
         labels = {name: value for name, value in series.key if name not in EXTERNAL}
-        if series.pieces and labels.get("instance", instance) == instance:
+        if series.parts and labels.get("instance", instance) == instance:
             found[tuple(sorted(labels.items()))] = series.numbers[0]
     return found
 
@@ -110,7 +110,7 @@ def _own(source: FleetSeries, target: Target, name: str, at_ms: int) -> int:
         Matcher("prometheus_replica", "=", "prometheus-k8s-0"),
     )
     # A removed target is not scraped and has no such series.
-    found = [s.numbers[0] for s in source.select(matchers, at_ms, at_ms) if s.pieces]
+    found = [s.numbers[0] for s in source.select(matchers, at_ms, at_ms) if s.parts]
     return int(found[0]) if found else 0
 
 

@@ -49,7 +49,7 @@ def test_any_window_of_a_table_equals_its_series(name: str) -> None:
         end = draw.randrange(fleet.started_at, fleet.ended_at) * 1000
         end = draw.choice([end, end // HOUR_MS * HOUR_MS, end // DAY_MS * DAY_MS])
         rows = source.rows(asked, end - length, end)
-        series = [each for each in source.select(asked, end - length, end) if each.pieces]
+        series = [each for each in source.select(asked, end - length, end) if each.parts]
         assert rows is not None
         assert rows_matrix(rows) == raw_matrix(series)
         counted = sum(len(each.timestamps_ms) for each in series)

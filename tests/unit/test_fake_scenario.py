@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from domain.errors import UnknownName
+from fake_gpu.exporters.devices import phases
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.errors import BadScenario, InvalidScenario
 from fake_gpu.scenario.load import library, library_text, load_scenario, read_scenario
@@ -132,7 +133,7 @@ def test_scenarios_beyond_the_limits_are_refused() -> None:
     read_scenario(SMALL.replace("2026-10-02", "2036-10-01"), "mine.yaml", None)
     busy = "{name: w, namespace: x, kind: Job, replicas: 90, arrivals: {every: 1s..3s}}"
     [(_, seen)] = problems(SMALL + f"    workloads: [{busy}]\n")
-    assert seen == f"about 3888000 pods come, and {MAXIMUM_PODS} can be played through"
+    assert seen == f"about 3888000 pods come, and {MAXIMUM_PODS} can be simulated"
 
 
 def test_faults_are_read_strictly() -> None:
@@ -267,7 +268,7 @@ LITERAL = """\
 
 
 def test_the_design_documents_notation_is_read_unchanged() -> None:
-    load = parse_load(LITERAL).play(stream(1))
+    load = parse_load(LITERAL).draw(stream(1))
     assert load.steps == ((3600, 80), (3600, 0))
     assert load.repeat == 5
     assert [load.pct_at(t) for t in (0, 3599, 3600, 7200, 35_999, 36_000)] == [80, 80, 0, 80, 0, 0]
@@ -358,12 +359,12 @@ def test_other_phases_are_unchanged() -> None:
     ],
 )
 def test_other_notations(text: str, expected: object) -> None:
-    load = parse_load(text).play(stream(1))
+    load = parse_load(text).draw(stream(1))
     assert (load.steps, load.repeat, load.after_pct) == expected
 
 
 def test_a_range_is_drawn_for_each_minute_and_includes_its_ends() -> None:
-    load = parse_load("10-12").play(stream(3))
+    load = parse_load("10-12").draw(stream(3))
     assert len(load.steps) == 60
     assert {pct for _, pct in load.steps} == {10, 11, 12}
 
@@ -375,12 +376,12 @@ def test_invalid_utilisation_is_refused(text: str) -> None:
 
 
 def test_steps_of_a_load_adjoin_and_add_up_to_its_integral() -> None:
-    load = parse_load("[{time: 7m, utilisation: 90}, {time: 13m, utilisation: 10}]").play(stream(1))
-    pieces = list(load.pieces(100, 5000))
-    assert pieces[0][0] == 100
-    assert pieces[-1][1] == 5000
-    assert all(a[1] == b[0] for a, b in itertools.pairwise(pieces))
-    total = sum((until - at) * pct for at, until, pct in pieces)
+    load = parse_load("[{time: 7m, utilisation: 90}, {time: 13m, utilisation: 10}]").draw(stream(1))
+    steps = list(phases(load, 100, 5000))
+    assert steps[0][0] == 100
+    assert steps[-1][1] == 5000
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(steps))
+    total = sum((until - at) * pct for at, until, pct in steps)
     assert total == load.pct_seconds(5000) - load.pct_seconds(100)
     assert total == sum(load.pct_at(t) for t in range(100, 5000))
 

@@ -24,13 +24,13 @@ class Handful:
 
     def select(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> list[WindowSeries]:
         cut = (s.clipped(start_ms, end_ms) for s in self.all if all_match(matchers, s.labels))
-        return [series for series in cut if series.pieces or series.stale_ms]
+        return [series for series in cut if series.parts or series.stale_ms]
 
 
 def _series(samples: dict[int, float], *stale: int, **labels: str) -> WindowSeries:
     """Samples and staleness markers, in seconds."""
     made = WindowSeries.of({"__name__": "m", **labels}, {at * 1000: v for at, v in samples.items()})
-    return WindowSeries(made.label_set, made.pieces, tuple(at * 1000 for at in stale))
+    return WindowSeries(made.label_set, made.parts, tuple(at * 1000 for at in stale))
 
 
 def _at(query: str, second: float, dialect: Dialect, *series: WindowSeries) -> list[float]:

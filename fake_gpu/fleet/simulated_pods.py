@@ -1,7 +1,7 @@
-"""One pod's life while it is played, and the frozen value that it becomes.
+"""A pod while it is simulated, and the frozen value that it becomes.
 
 Put here: container runs, phases, and which container uses which device.
-Not here: when things happen to a pod (`play`), or who gets a device (`calendar`).
+Not here: when things happen to a pod (`cluster_simulation`), or who gets a device (`calendar`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fake_gpu.fleet.model import (
     OwnerRef,
     PhaseChange,
     PodClaim,
-    PodLife,
+    PodLifetime,
     Run,
     Utilisation,
 )
@@ -41,7 +41,7 @@ class GivenDevices:
 
 @dataclass(slots=True)
 class SimulatedPod:
-    """A pod being played; times are set as they become known."""
+    """A pod during the simulation; times are set as they become known."""
 
     cluster_id: str
     spec: WorkloadSpec
@@ -93,37 +93,37 @@ class SimulatedPod:
         }
 
 
-def frozen(life: SimulatedPod) -> PodLife:
-    """The life as the fleet keeps it."""
-    containers = life.spec.all_containers()
-    dealt = deal(containers, life.taken)
-    return PodLife(
-        cluster_id=life.cluster_id,
-        namespace=life.spec.namespace,
-        name=life.name,
-        uid=life.uid,
-        created_at=life.created_at,
-        scheduled_at=life.scheduled_at,
-        node_name=life.node_name,
-        acknowledged_at=life.acknowledged_at,
-        containers=tuple(_container(life, c, dealt.devices.get(c.name, ())) for c in containers),
-        phases=_phases(life),
-        finished_at=life.finished_at,
-        deletion_requested_at=life.deletion_requested_at,
-        grace_seconds=life.grace_seconds,
-        gone_at=life.gone_at,
-        holds=_holds(life, dealt),
-        owners=life.owners,
-        labels=life.spec.labels,
-        annotations=life.spec.annotations,
-        utilisation=life.utilisation,
-        memory_used_pct=life.spec.memory_used_pct,
-        claims=life.claims,
-        restart_policy=restart_policy(life.spec.kind),
-        end_reported=life.end not in ("evicted_without_end", "gone"),
-        priority=life.spec.priority,
-        pod_ip=life.pod_ip if life.scheduled_at is not None else "",
-        workload=life.spec.name,
+def frozen(pod: SimulatedPod) -> PodLifetime:
+    """The pod as the fleet keeps it."""
+    containers = pod.spec.all_containers()
+    dealt = deal(containers, pod.taken)
+    return PodLifetime(
+        cluster_id=pod.cluster_id,
+        namespace=pod.spec.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        created_at=pod.created_at,
+        scheduled_at=pod.scheduled_at,
+        node_name=pod.node_name,
+        acknowledged_at=pod.acknowledged_at,
+        containers=tuple(_container(pod, c, dealt.devices.get(c.name, ())) for c in containers),
+        phases=_phases(pod),
+        finished_at=pod.finished_at,
+        deletion_requested_at=pod.deletion_requested_at,
+        grace_seconds=pod.grace_seconds,
+        gone_at=pod.gone_at,
+        holds=_holds(pod, dealt),
+        owners=pod.owners,
+        labels=pod.spec.labels,
+        annotations=pod.spec.annotations,
+        utilisation=pod.utilisation,
+        memory_used_pct=pod.spec.memory_used_pct,
+        claims=pod.claims,
+        restart_policy=restart_policy(pod.spec.kind),
+        end_reported=pod.end not in ("evicted_without_end", "gone"),
+        priority=pod.spec.priority,
+        pod_ip=pod.pod_ip if pod.scheduled_at is not None else "",
+        workload=pod.spec.name,
     )
 
 
@@ -132,35 +132,35 @@ def restart_policy(kind: str) -> Literal["Always", "OnFailure", "Never"]:
     return "Always" if kind in forever else "Never"
 
 
-def _container(life: SimulatedPod, spec: ContainerSpec, device_ids: tuple[str, ...]) -> Container:
+def _container(pod: SimulatedPod, spec: ContainerSpec, device_ids: tuple[str, ...]) -> Container:
     match spec.kind:
         case "init":
-            run = life.init_runs.get(spec.name)
+            run = pod.init_runs.get(spec.name)
             runs: tuple[Run, ...] = (run,) if run else ()
         case "sidecar":
-            runs = _sidecar_runs(life, spec.name)
+            runs = _sidecar_runs(pod, spec.name)
         case "main":
-            runs = tuple(life.main_runs)
+            runs = tuple(pod.main_runs)
     return Container(spec.name, spec.kind, spec.requests, runs, device_ids, spec.image)
 
 
-def _sidecar_runs(life: SimulatedPod, name: str) -> tuple[Run, ...]:
+def _sidecar_runs(pod: SimulatedPod, name: str) -> tuple[Run, ...]:
     """A sidecar starts in its turn and stays until the last main container has ended."""
-    first = life.init_runs.get(name)
+    first = pod.init_runs.get(name)
     if first is None:
         return ()
-    return (Run(first.started_at, life.finished_at, 0, "Completed" if life.finished_at else ""),)
+    return (Run(first.started_at, pod.finished_at, 0, "Completed" if pod.finished_at else ""),)
 
 
-def _phases(life: SimulatedPod) -> tuple[PhaseChange, ...]:
-    phases = [PhaseChange(life.created_at, "Pending")]
-    if life.started_at is not None:
-        phases.append(PhaseChange(life.started_at, "Running"))
-    if life.finished_at is not None and life.scheduled_at is not None and life.end != "gone":
-        good = life.end == "completed" or (life.end == "deleted" and life.exit_code == 0)
-        started = life.started_at is not None
+def _phases(pod: SimulatedPod) -> tuple[PhaseChange, ...]:
+    phases = [PhaseChange(pod.created_at, "Pending")]
+    if pod.started_at is not None:
+        phases.append(PhaseChange(pod.started_at, "Running"))
+    if pod.finished_at is not None and pod.scheduled_at is not None and pod.end != "gone":
+        good = pod.end == "completed" or (pod.end == "deleted" and pod.exit_code == 0)
+        started = pod.started_at is not None
         phase: Literal["Succeeded", "Failed"] = "Succeeded" if good and started else "Failed"
-        phases.append(PhaseChange(life.finished_at, phase, _PHASE_REASON.get(life.end, "")))
+        phases.append(PhaseChange(pod.finished_at, phase, _PHASE_REASON.get(pod.end, "")))
     return tuple(phases)
 
 
@@ -169,7 +169,7 @@ class ContainerDevices:
     """Which container has which devices, and which part of a booking is whose."""
 
     devices: dict[str, tuple[str, ...]]
-    pieces: list[tuple[Booking, str, str]]  # (part of a booking, container, claim uid)
+    parts: list[tuple[Booking, str, str]]  # (part of a booking, container, claim uid)
 
 
 def deal(containers: Sequence[ContainerSpec], taken: Sequence[GivenDevices]) -> ContainerDevices:
@@ -180,23 +180,23 @@ def deal(containers: Sequence[ContainerSpec], taken: Sequence[GivenDevices]) -> 
     for lot in taken:
         if lot.claim_uid:
             for booking in lot.bookings:
-                dealt.pieces.append((booking, mains[0], lot.claim_uid))
+                dealt.parts.append((booking, mains[0], lot.claim_uid))
                 devices.setdefault(mains[0], []).append(booking.device.device_id)
             continue
-        pieces = _pieces(containers, lot)
-        dealt.pieces += [(booking, name, "") for booking, name in pieces]
-        for booking, name in pieces:
+        parts = _parts(containers, lot)
+        dealt.parts += [(booking, name, "") for booking, name in parts]
+        for booking, name in parts:
             devices.setdefault(name, []).append(booking.device.device_id)
         for container in containers:
             if container.kind == "init":
-                used = _first_units([b for b, _ in pieces], container.requests.get(lot.resource, 0))
+                used = _first_units([b for b, _ in parts], container.requests.get(lot.resource, 0))
                 devices.setdefault(container.name, [])
                 devices[container.name] = [*devices[container.name], *used]
     dealt.devices = {name: tuple(dict.fromkeys(ids)) for name, ids in devices.items()}
     return dealt
 
 
-def _pieces(containers: Sequence[ContainerSpec], lot: GivenDevices) -> list[tuple[Booking, str]]:
+def _parts(containers: Sequence[ContainerSpec], lot: GivenDevices) -> list[tuple[Booking, str]]:
     """Main containers first, then devices of init containers only, then the latest sidecars."""
     wanted = {c.name: c.requests.get(lot.resource, 0) for c in containers}
     mains = [c.name for c in containers if c.kind == "main"]
@@ -208,18 +208,18 @@ def _pieces(containers: Sequence[ContainerSpec], lot: GivenDevices) -> list[tupl
     if extra > 0:
         order.append((max(inits, key=lambda name: wanted[name]), extra))
     order += [(name, wanted[name]) for name in sidecars]
-    pieces: list[tuple[Booking, str]] = []
+    parts: list[tuple[Booking, str]] = []
     rest = [(b.replica_start, b.replica_count, b) for b in lot.bookings]
     for name, count in order:
         while count:
             start, size, booking = rest.pop(0)
             used = min(size, count)
             part = Booking(booking.device, booking.from_at, booking.until_at, start, used)
-            pieces.append((part, name))
+            parts.append((part, name))
             count -= used
             if used < size:
                 rest.insert(0, (start + used, size - used, booking))
-    return pieces
+    return parts
 
 
 def _first_units(bookings: Sequence[Booking], count: int) -> list[str]:
@@ -232,22 +232,22 @@ def _first_units(bookings: Sequence[Booking], count: int) -> list[str]:
     return used
 
 
-def _holds(life: SimulatedPod, dealt: ContainerDevices) -> tuple[DeviceHold, ...]:
-    if life.scheduled_at is None:
+def _holds(pod: SimulatedPod, dealt: ContainerDevices) -> tuple[DeviceHold, ...]:
+    if pod.scheduled_at is None:
         return ()
     return tuple(
         DeviceHold(
             device_id=booking.device.device_id,
-            held_from=life.scheduled_at,
-            held_until=life.finished_at,
+            held_from=pod.scheduled_at,
+            held_until=pod.finished_at,
             container=container,
             claim_uid=claim_uid,
             replica_start=booking.replica_start,
             replica_count=booking.replica_count,
             utilisation=load,
             memory_used_mib=memory,
-            later=life.later_loads.get(booking.device.card_index, ()),
+            later=pod.later_loads.get(booking.device.card_index, ()),
         )
-        for booking, container, claim_uid in dealt.pieces
-        for load, memory in (life.card_loads.get(booking.device.card_index, (None, None)),)
+        for booking, container, claim_uid in dealt.parts
+        for load, memory in (pod.card_loads.get(booking.device.card_index, (None, None)),)
     )

@@ -18,7 +18,7 @@ from fake_gpu.prometheus.segments import (
     NO_END,
     AnySegment,
     ExposedSeries,
-    LifeSource,
+    ExposedSeriesSource,
     ValueSegment,
     within,
 )
@@ -33,10 +33,10 @@ _ODD_VALUES = ("NaN", "+Inf", "-1", "0.5", "1e+308")
 
 
 class FaultedSeries:
-    """A source of lives as the faults of its cluster show it."""
+    """A source of series as the faults of its cluster show it."""
 
     def __init__(
-        self, source: LifeSource, faults: SampleFaults, cluster_ids: Mapping[str, str]
+        self, source: ExposedSeriesSource, faults: SampleFaults, cluster_ids: Mapping[str, str]
     ) -> None:
         self.source = source
         self.cluster_ids = cluster_ids  # by name
@@ -53,51 +53,55 @@ class FaultedSeries:
         new = [text(f, "to") for f in self._renamed if text(f, "metric") in own]
         return [*own, *new]
 
-    def lives(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
+    def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         found: list[ExposedSeries] = []
         if name in self.source.names():
-            found += self._through(self.source.lives(name, start_ms, end_ms), start_ms, end_ms)
+            found += self._through(
+                self.source.exposed_series(name, start_ms, end_ms), start_ms, end_ms
+            )
         for fault in self._renamed:
             if text(fault, "to") == name:
-                lives = self.source.lives(text(fault, "metric"), start_ms, end_ms)
-                moved = [life for life in self._moved(fault, lives) if life.segments]
-                for life in moved:
-                    self._seen(fault, start_ms, end_ms, life)
+                series_list = self.source.exposed_series(text(fault, "metric"), start_ms, end_ms)
+                moved = [series for series in self._moved(fault, series_list) if series.segments]
+                for series in moved:
+                    self._seen(fault, start_ms, end_ms, series)
                 found += moved
         for fault in self._renamed:
             if text(fault, "metric") == name:
-                found = [life for life in (self._outside(fault, each) for each in found) if life]
+                found = [
+                    series for series in (self._outside(fault, each) for each in found) if series
+                ]
         return found
 
     def _through(
-        self, lives: Iterable[ExposedSeries], start_ms: int, end_ms: int
+        self, series_list: Iterable[ExposedSeries], start_ms: int, end_ms: int
     ) -> Iterator[ExposedSeries]:
         changes = [
             (fault, change, partial(self._seen, fault, start_ms, end_ms))
             for fault, change in self._changes
             if fault.from_at * 1000 <= end_ms and fault.until_at * 1000 > start_ms
         ]
-        for life in lives:
-            parts = [life]
+        for series in series_list:
+            parts = [series]
             for fault, change, seen in changes:
                 parts = [new for part in parts for new in self._apply(fault, change, part, seen)]
             yield from parts
 
     def _apply(
-        self, fault: Fault, change: Change, life: ExposedSeries, seen: Seen
+        self, fault: Fault, change: Change, series: ExposedSeries, seen: Seen
     ) -> Iterator[ExposedSeries]:
-        inside = replace(life, segments=_cut(life.segments, fault), label_sets={})
+        inside = replace(series, segments=_cut(series.segments, fault), label_sets={})
         if not inside.segments:
-            yield life
+            yield series
             return
         changed = change(fault, inside)
         if changed == inside:
-            yield life
+            yield series
             return
         seen(inside)
-        outside = _without(life.segments, fault)
+        outside = _without(series.segments, fault)
         if outside:
-            yield replace(life, segments=outside, label_sets={})
+            yield replace(series, segments=outside, label_sets={})
         if changed is not None:
             yield changed
 
@@ -106,25 +110,27 @@ class FaultedSeries:
         if within(touched.segments, ((start_ms, end_ms + 1),)):
             self.faults.fire(fault, fault.from_at, _name(touched))
 
-    def _other_cluster(self, fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
+    def _other_cluster(self, fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
         name = text(fault, "as_cluster")
         if self.cluster_ids.get(name) == self.faults.cluster_id:
-            return life
+            return series
         other = {"cluster": name, "clusterID": self.cluster_ids.get(name, "")}
-        return replace(life, external=other)
+        return replace(series, external=other)
 
-    def _moved(self, fault: Fault, lives: Iterable[ExposedSeries]) -> Iterator[ExposedSeries]:
-        for life in lives:
-            labels = _set(life.labels, {"__name__": text(fault, "to")})
-            yield replace(life, labels=labels, segments=_cut(life.segments, fault), label_sets={})
+    def _moved(self, fault: Fault, series_list: Iterable[ExposedSeries]) -> Iterator[ExposedSeries]:
+        for series in series_list:
+            labels = _set(series.labels, {"__name__": text(fault, "to")})
+            yield replace(
+                series, labels=labels, segments=_cut(series.segments, fault), label_sets={}
+            )
 
-    def _outside(self, fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-        segments = _without(life.segments, fault)
-        return replace(life, segments=segments, label_sets={}) if segments else None
+    def _outside(self, fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+        segments = _without(series.segments, fault)
+        return replace(series, segments=segments, label_sets={}) if segments else None
 
 
-def _name(life: ExposedSeries) -> str:
-    return life.labels.get("__name__", "")
+def _name(series: ExposedSeries) -> str:
+    return series.labels.get("__name__", "")
 
 
 def _cut(segments: Iterable[AnySegment], fault: Fault) -> tuple[AnySegment, ...]:
@@ -140,22 +146,24 @@ def _set(labels: Labels, changed: Labels) -> Labels:
     return {key: value for key, value in {**labels, **changed}.items() if value}
 
 
-def _value(life: ExposedSeries, value: float) -> ExposedSeries:
-    segments = tuple(ValueSegment(s.from_ms, s.until_ms, value) for s in life.segments)
-    return replace(life, segments=segments)
+def _value(series: ExposedSeries, value: float) -> ExposedSeries:
+    segments = tuple(ValueSegment(s.from_ms, s.until_ms, value) for s in series.segments)
+    return replace(series, segments=segments)
 
 
-# --- one function per kind: the life in the time of the fault ------------------------------------
+# --- one function per kind: the series in the time of the fault ----------------------------------
 
 
-def _target_down(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
+def _target_down(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
     """`up` is 0 and everything else of the target ends."""
-    if not for_job(fault, life.target.job, _default_job(fault)) or not _on_node(fault, life.target):
-        return life
-    name = _name(life)
+    if not for_job(fault, series.target.job, _default_job(fault)) or not _on_node(
+        fault, series.target
+    ):
+        return series
+    name = _name(series)
     if name == "up" or name.startswith(("scrape_samples", "scrape_series")):
-        return _value(life, 0.0)
-    return life if name == "scrape_duration_seconds" else None
+        return _value(series, 0.0)
+    return series if name == "scrape_duration_seconds" else None
 
 
 def _default_job(fault: Fault) -> str:
@@ -167,19 +175,19 @@ def _on_node(fault: Fault, target: Target) -> bool:
     return not wanted or (target.node is not None and target.node.name == wanted)
 
 
-def _exporter_moved(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    if not for_job(fault, life.target.job, "kube-state-metrics"):
-        return life
-    own = dict(life.target.labels)
-    labels = life.labels
+def _exporter_moved(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    if not for_job(fault, series.target.job, "kube-state-metrics"):
+        return series
+    own = dict(series.target.labels)
+    labels = series.labels
     moved = {"instance": _elsewhere(own.get("instance", ""))}
     if own.get("pod"):  # OpenShift drops this label of kube-state-metrics
         moved["pod"] = own["pod"] + "-moved"
     # Only the target's own labels: those of a pod that the series describes are kept.
     changed = {key: value for key, value in moved.items() if labels.get(key) == own.get(key)}
     if not changed:
-        return life
-    return replace(life, labels=_set(life.labels, changed))
+        return series
+    return replace(series, labels=_set(series.labels, changed))
 
 
 def _elsewhere(instance: str) -> str:
@@ -188,82 +196,88 @@ def _elsewhere(instance: str) -> str:
     return f"{head}.{(int(last) + 101) % 250}:{port}" if last.isdigit() else f"{address}-2:{port}"
 
 
-def _honor_flipped(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    target = life.target
-    if not for_job(fault, target.job, DCGM) or life.exposed is None:
-        return life
+def _honor_flipped(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    target = series.target
+    if not for_job(fault, target.job, DCGM) or series.exposed is None:
+        return series
     flipped = replace(target, honor_labels=not target.honor_labels)
-    return replace(life, labels=flipped.labelled(_name(life), life.exposed))
+    return replace(series, labels=flipped.labelled(_name(series), series.exposed))
 
 
-def _relabelled(fault: Fault, life: ExposedSeries, changed: dict[str, str]) -> ExposedSeries | None:
-    """The life with other exposed labels."""
-    if life.exposed is None:
-        return life
-    exposed = tuple({**dict(life.exposed), **changed}.items())
-    labels = life.target.labelled(_name(life), exposed)
-    return life if labels == life.labels else replace(life, labels=labels, exposed=exposed)
+def _relabelled(
+    fault: Fault, series: ExposedSeries, changed: dict[str, str]
+) -> ExposedSeries | None:
+    """The series with other exposed labels."""
+    if series.exposed is None:
+        return series
+    exposed = tuple({**dict(series.exposed), **changed}.items())
+    labels = series.target.labelled(_name(series), exposed)
+    return series if labels == series.labels else replace(series, labels=labels, exposed=exposed)
 
 
-def _pod_labels_lost(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    if life.target.job != DCGM or not _on_node(fault, life.target):
-        return life
-    return _relabelled(fault, life, dict.fromkeys(_POD_LABELS, ""))
+def _pod_labels_lost(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    if series.target.job != DCGM or not _on_node(fault, series.target):
+        return series
+    return _relabelled(fault, series, dict.fromkeys(_POD_LABELS, ""))
 
 
-def _model_renamed(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    exposed = dict(life.exposed or ())
-    if life.target.job != DCGM or not _on_node(fault, life.target) or "modelName" not in exposed:
-        return life
-    return _relabelled(fault, life, {"modelName": text(fault, "to", "NVIDIA A100-SXM4-40GB-NEW")})
+def _model_renamed(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    exposed = dict(series.exposed or ())
+    if (
+        series.target.job != DCGM
+        or not _on_node(fault, series.target)
+        or "modelName" not in exposed
+    ):
+        return series
+    return _relabelled(fault, series, {"modelName": text(fault, "to", "NVIDIA A100-SXM4-40GB-NEW")})
 
 
-def _label_renamed(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
+def _label_renamed(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
     label, new = text(fault, "label", "uid"), text(fault, "to", "pod_uid")
-    exposed = dict(life.exposed or ())
-    about = life.target.job == "kube-state-metrics" and for_metric(fault, _name(life))
+    exposed = dict(series.exposed or ())
+    about = series.target.job == "kube-state-metrics" and for_metric(fault, _name(series))
     if not about or label not in exposed:
-        return life
+        return series
     changed = {label: ""} | ({new: exposed[label]} if new else {})
-    return _relabelled(fault, life, changed)
+    return _relabelled(fault, series, changed)
 
 
-def _hostname_renamed(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    exposed = dict(life.exposed or ())
-    if life.target.job != DCGM or "Hostname" not in exposed:
-        return life
-    return _relabelled(fault, life, {"Hostname": "", "hostname": exposed["Hostname"]})
+def _hostname_renamed(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    exposed = dict(series.exposed or ())
+    if series.target.job != DCGM or "Hostname" not in exposed:
+        return series
+    return _relabelled(fault, series, {"Hostname": "", "hostname": exposed["Hostname"]})
 
 
-def _pod_metadata_lost(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    labels = life.labels
+def _pod_metadata_lost(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    labels = series.labels
     wanted, metric = text(fault, "namespace"), text(fault, "metric")
-    if _name(life) not in ((metric,) if metric else _KSM_ABOUT_PODS):
-        return life
+    if _name(series) not in ((metric,) if metric else _KSM_ABOUT_PODS):
+        return series
     if wanted and labels.get("namespace") != wanted:
-        return life
-    return None if drawn(fault, labels.get("uid", "")) else life
+        return series
+    return None if drawn(fault, labels.get("uid", "")) else series
 
 
-def _odd_values(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    name = _name(life)
+def _odd_values(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    name = _name(series)
     if name != text(fault, "metric", "kube_pod_container_resource_requests"):
-        return life
-    which = tuple(life.labels.items())
+        return series
+    which = tuple(series.labels.items())
     if not drawn(fault, which):
-        return life
+        return series
     values = words(fault, "values", _ODD_VALUES)
-    return _value(life, parse_value(pick(fault, values, which)))
+    return _value(series, parse_value(pick(fault, values, which)))
 
 
-def _cluster_label_lost(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    if not for_metric(fault, _name(life)):
-        return life
-    return replace(life, external={"cluster": "", "clusterID": ""})
+def _cluster_label_lost(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    if not for_metric(fault, _name(series)):
+        return series
+    return replace(series, external={"cluster": "", "clusterID": ""})
 
 
-def _undeclared(fault: Fault, life: ExposedSeries) -> ExposedSeries | None:
-    return replace(life, replica_label=text(fault, "label", "prometheus_instance"))
+def _undeclared(fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
+    return replace(series, replica_label=text(fault, "label", "prometheus_instance"))
 
 
 _CHANGES: dict[str, Change] = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fake_gpu.exporters import pod_lives, scheduler
+from fake_gpu.exporters import pod_intervals, scheduler
 from fake_gpu.exporters.kube_state_metrics.metric_families import families
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Container, Fleet, PhaseChange, Run, SimulatedCluster
@@ -80,15 +80,19 @@ def _from_documents(cluster: SimulatedCluster, name: str) -> dict[object, list[S
 
 
 @pytest.mark.parametrize(("story", "fleet"), _fleets(), ids=lambda part: str(part)[:12])
-@pytest.mark.parametrize("name", [*pod_lives.KUBE_STATE_METRICS, *pod_lives.SCHEDULER])
+@pytest.mark.parametrize("name", [*pod_intervals.KUBE_STATE_METRICS, *pod_intervals.SCHEDULER])
 def test_series_of_a_lifetime_equal_those_of_its_documents(
     story: str, fleet: Fleet, name: str
 ) -> None:
-    table = pod_lives.SCHEDULER if name in pod_lives.SCHEDULER else pod_lives.KUBE_STATE_METRICS
+    table = (
+        pod_intervals.SCHEDULER
+        if name in pod_intervals.SCHEDULER
+        else pod_intervals.KUBE_STATE_METRICS
+    )
     for cluster in fleet.clusters:
         found: dict[object, list[Stretch]] = defaultdict(list)
         for life in cluster.pods:
-            for interval in pod_lives.intervals_of(table, name, life):
+            for interval in pod_intervals.intervals_of(table, name, life):
                 key = tuple(sorted(interval.labels))
                 found[key].append((interval.from_at, interval.until_at, interval.value))
         lives = {labels: _joined(parts) for labels, parts in found.items()}
@@ -102,7 +106,7 @@ def test_the_scenarios_have_every_metric_but_claims() -> None:
         for _, fleet in _fleets()
         for cluster in fleet.clusters
         for life in cluster.pods
-        for name in pod_lives.KUBE_STATE_METRICS
-        if any(pod_lives.intervals_of(pod_lives.KUBE_STATE_METRICS, name, life))
+        for name in pod_intervals.KUBE_STATE_METRICS
+        if any(pod_intervals.intervals_of(pod_intervals.KUBE_STATE_METRICS, name, life))
     }
-    assert shown == set(pod_lives.KUBE_STATE_METRICS)
+    assert shown == set(pod_intervals.KUBE_STATE_METRICS)

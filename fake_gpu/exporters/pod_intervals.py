@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from fake_gpu.exporters.exposition import Pairs
 from fake_gpu.exporters.kube_state_metrics.forms import prometheus_labels, sanitised, unit_of
-from fake_gpu.fleet.model import Container, PodLife
+from fake_gpu.fleet.model import Container, PodLifetime
 
 Texts = tuple[str, ...]
 
@@ -55,16 +55,16 @@ _OWNER = (*_OWN, "owner_kind", "owner_name", "owner_is_controller")
 _SCHEDULED = ("namespace", "node", "pod", "priority", "resource", "scheduler", "unit")
 
 
-def _own(pod: PodLife) -> tuple[str, str, str]:
+def _own(pod: PodLifetime) -> tuple[str, str, str]:
     return (pod.namespace, pod.name, pod.uid)
 
 
-def _bound_at(pod: PodLife) -> int | None:
+def _bound_at(pod: PodLifetime) -> int | None:
     """When the document shows the node: not before the pod itself."""
     return None if pod.scheduled_at is None else max(pod.scheduled_at, pod.created_at)
 
 
-def _by_node(pod: PodLife, until: int | None) -> list[tuple[str, int, int | None]]:
+def _by_node(pod: PodLifetime, until: int | None) -> list[tuple[str, int, int | None]]:
     """(node, from, until): unbound, then bound."""
     bound = _bound_at(pod)
     if bound is None or (until is not None and bound >= until):
@@ -72,8 +72,8 @@ def _by_node(pod: PodLife, until: int | None) -> list[tuple[str, int, int | None
     return [("", pod.created_at, bound), (pod.node_name, bound, until)]
 
 
-def _requests(init: bool) -> Callable[[PodLife], PodIntervals]:
-    def intervals(pod: PodLife) -> PodIntervals:
+def _requests(init: bool) -> Callable[[PodLifetime], PodIntervals]:
+    def intervals(pod: PodLifetime) -> PodIntervals:
         own = _own(pod)
         for container in pod.containers:
             if (container.kind != "main") != init:
@@ -93,7 +93,7 @@ def _resource_labels(resource: str) -> tuple[str, str]:
     return (sanitised(resource), unit_of(resource))
 
 
-def _phase(pod: PodLife) -> PodIntervals:
+def _phase(pod: PodLifetime) -> PodIntervals:
     own = _own(pod)
     changes = [change for change in pod.phases if pod.gone_at is None or change.at < pod.gone_at]
     if not changes:
@@ -109,7 +109,7 @@ def _phase(pod: PodLife) -> PodIntervals:
         yield PodInterval(_OF_PHASE, values, since, pod.gone_at, 1.0 if was_in else 0.0)
 
 
-def _state_started(pod: PodLife) -> PodIntervals:
+def _state_started(pod: PodLifetime) -> PodIntervals:
     """A container that waits for its restart says nothing."""
     own = _own(pod)
     for container in pod.containers:
@@ -122,7 +122,7 @@ def _state_started(pod: PodLife) -> PodIntervals:
             yield PodInterval(_OF_CONTAINER, (*own, container.name), run.started_at, until, started)
 
 
-def _info(pod: PodLife) -> PodIntervals:
+def _info(pod: PodLifetime) -> PodIntervals:
     owner = pod.owners[0] if pod.owners else None
     seen = pod.acknowledged_at
     edges = {pod.created_at, _bound_at(pod), seen if pod.pod_ip else None}
@@ -143,13 +143,13 @@ def _info(pod: PodLife) -> PodIntervals:
         yield PodInterval(_INFO, values, at, until, 1.0)
 
 
-def _owner(pod: PodLife) -> PodIntervals:
+def _owner(pod: PodLifetime) -> PodIntervals:
     owner = pod.owners[0] if pod.owners else None
     said = (owner.kind, owner.name, "true") if owner else ("", "", "")
     yield PodInterval(_OWNER, (*_own(pod), *said), pod.created_at, pod.gone_at, 1.0)
 
 
-def _labels(pod: PodLife) -> PodIntervals:
+def _labels(pod: PodLifetime) -> PodIntervals:
     names, values = _label_texts(tuple(pod.labels.items()))
     yield PodInterval((*_OWN, *names), (*_own(pod), *values), pod.created_at, pod.gone_at, 1.0)
 
@@ -161,34 +161,34 @@ def _label_texts(labels: Pairs) -> tuple[Texts, Texts]:
     return tuple([name for name, _ in pairs]), tuple([value for _, value in pairs])
 
 
-def _created(pod: PodLife) -> PodIntervals:
+def _created(pod: PodLifetime) -> PodIntervals:
     yield PodInterval(_OWN, _own(pod), pod.created_at, pod.gone_at, float(pod.created_at))
 
 
-def _start_time(pod: PodLife) -> PodIntervals:
+def _start_time(pod: PodLifetime) -> PodIntervals:
     seen = pod.acknowledged_at
     if seen is not None:
         yield PodInterval(_OWN, _own(pod), seen, pod.gone_at, float(seen))
 
 
-def _scheduled_time(pod: PodLife) -> PodIntervals:
+def _scheduled_time(pod: PodLifetime) -> PodIntervals:
     bound = _bound_at(pod)
     if bound is not None and pod.scheduled_at is not None:
         yield PodInterval(_OWN, _own(pod), bound, pod.gone_at, float(pod.scheduled_at))
 
 
-def _unschedulable(pod: PodLife) -> PodIntervals:
+def _unschedulable(pod: PodLifetime) -> PodIntervals:
     bound = _bound_at(pod)
     yield PodInterval(_OWN, _own(pod), pod.created_at, pod.gone_at if bound is None else bound, 1.0)
 
 
-def _deletion_timestamp(pod: PodLife) -> PodIntervals:
+def _deletion_timestamp(pod: PodLifetime) -> PodIntervals:
     asked = pod.deletion_requested_at
     if asked is not None:
         yield PodInterval(_OWN, _own(pod), asked, pod.gone_at, float(asked + pod.grace_seconds))
 
 
-def _completion_time(pod: PodLife) -> PodIntervals:
+def _completion_time(pod: PodLifetime) -> PodIntervals:
     """The latest end of those main containers that say so and are not to be started again."""
     if not pod.end_reported:
         return
@@ -206,7 +206,7 @@ def _last_end(container: Container) -> int | None:
     return container.runs[-1].ended_at if container.runs else None
 
 
-def _scheduler(pod: PodLife) -> PodIntervals:
+def _scheduler(pod: PodLifetime) -> PodIntervals:
     """The effective request, until the pod has ended on a node."""
     ended = [change.at for change in pod.phases if change.phase in ("Succeeded", "Failed")]
     bound = _bound_at(pod)
@@ -221,7 +221,7 @@ def _scheduler(pod: PodLife) -> PodIntervals:
                 yield PodInterval(_SCHEDULED, values, from_at, until_at, float(count))
 
 
-KUBE_STATE_METRICS: Mapping[str, Callable[[PodLife], PodIntervals]] = {
+KUBE_STATE_METRICS: Mapping[str, Callable[[PodLifetime], PodIntervals]] = {
     "kube_pod_completion_time": _completion_time,
     "kube_pod_container_resource_limits": _requests(init=False),
     "kube_pod_container_resource_requests": _requests(init=False),
@@ -238,14 +238,14 @@ KUBE_STATE_METRICS: Mapping[str, Callable[[PodLife], PodIntervals]] = {
     "kube_pod_status_scheduled_time": _scheduled_time,
     "kube_pod_status_unschedulable": _unschedulable,
 }
-SCHEDULER: Mapping[str, Callable[[PodLife], PodIntervals]] = {
+SCHEDULER: Mapping[str, Callable[[PodLifetime], PodIntervals]] = {
     "kube_pod_resource_limit": _scheduler,
     "kube_pod_resource_request": _scheduler,
 }
 
 
 def intervals_of(
-    families: Mapping[str, Callable[[PodLife], PodIntervals]], name: str, pod: PodLife
+    families: Mapping[str, Callable[[PodLifetime], PodIntervals]], name: str, pod: PodLifetime
 ) -> Iterator[PodInterval]:
     """The intervals of a pod that are not empty."""
     for interval in families[name](pod):

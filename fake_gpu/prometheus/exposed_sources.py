@@ -1,4 +1,4 @@
-"""Which exporters a cluster has, and where the lives of their series come from.
+"""Which exporters a cluster has, and where their series come from.
 
 Put here: one list of sources for the targets of a cluster.
 Not here: the sources (`pod_series`, `object_series`, `device_series`, `target_series`).
@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from fake_gpu.exporters import dcgm, pod_lives, scheduler
+from fake_gpu.exporters import dcgm, pod_intervals, scheduler
 from fake_gpu.exporters.devices import NodeUse, UnaccountedProcess
 from fake_gpu.exporters.kube_state_metrics.forms import ObjectMetric
 from fake_gpu.exporters.kube_state_metrics.metric_families import families_of
-from fake_gpu.fleet.model import Fault, PodLife, SimulatedCluster
+from fake_gpu.fleet.model import Fault, PodLifetime, SimulatedCluster
 from fake_gpu.kubernetes.objects import ObjectHistory
 from fake_gpu.prometheus.device_faults import DisturbedSeries
 from fake_gpu.prometheus.device_series import Amd, Dcgm, DeviceSeries
 from fake_gpu.prometheus.faults import SampleFaults, text, whole
 from fake_gpu.prometheus.forgeries import ForgedSeries, SecondExporter
-from fake_gpu.prometheus.life_faults import KINDS, FaultedSeries
 from fake_gpu.prometheus.line_counts import ObjectLines, PodLines
 from fake_gpu.prometheus.node_intervals import NodeIntervals
 from fake_gpu.prometheus.object_series import ObjectSeries
 from fake_gpu.prometheus.pod_series import PodIndex, PodSeries
-from fake_gpu.prometheus.segments import LifeSource, LineCounts
+from fake_gpu.prometheus.segments import ExposedSeriesSource, LineCounts
 from fake_gpu.prometheus.series_added import SeriesAdded
+from fake_gpu.prometheus.series_faults import KINDS, FaultedSeries
 from fake_gpu.prometheus.target_series import TargetSeries
 from fake_gpu.prometheus.targets import AMD, DCGM, KUBE_STATE_METRICS, SCHEDULER, Target
 
@@ -40,12 +40,12 @@ def sources_of(
     targets: Sequence[Target],
     faults: SampleFaults,
     cluster_ids: Mapping[str, str],
-) -> list[LifeSource]:
+) -> list[ExposedSeriesSource]:
     """Everything that the cluster's Prometheus scrapes, as its faults show it."""
-    found: list[LifeSource] = []
+    found: list[ExposedSeriesSource] = []
     counters: dict[str, Counter] = {}
     index = PodIndex(cluster.pods)
-    on_nodes: dict[str, list[PodLife]] = {}
+    on_nodes: dict[str, list[PodLifetime]] = {}
     for pod in cluster.pods:
         if pod.holds:
             on_nodes.setdefault(pod.node_name, []).append(pod)
@@ -54,7 +54,7 @@ def sources_of(
             sources, counter = _state_metrics(cluster, history, target, index, faults)
             sources += _second_exporter(sources, target, faults)
         elif target.job == SCHEDULER:
-            sources = [PodSeries(target, index, pod_lives.SCHEDULER)]
+            sources = [PodSeries(target, index, pod_intervals.SCHEDULER)]
             counter = PodLines(index, scheduler.FAMILIES).between
         else:
             sources, counter = _devices(cluster, target, on_nodes, faults)
@@ -69,15 +69,15 @@ def sources_of(
     found += [
         ForgedSeries(fault, faults, targets[0].interval_ms) for fault in faults.of("forged_series")
     ]
-    everything: list[LifeSource] = [TargetSeries(targets, lines), added, *found]
+    everything: list[ExposedSeriesSource] = [TargetSeries(targets, lines), added, *found]
     if faults.of(*KINDS):
         return [FaultedSeries(source, faults, cluster_ids) for source in everything]
     return everything
 
 
 def _second_exporter(
-    sources: Sequence[LifeSource], target: Target, faults: SampleFaults
-) -> list[LifeSource]:
+    sources: Sequence[ExposedSeriesSource], target: Target, faults: SampleFaults
+) -> list[ExposedSeriesSource]:
     """A second kube-state-metrics, where a fault brings one."""
     return [
         SecondExporter(source, target, fault, faults)
@@ -92,14 +92,14 @@ def _state_metrics(
     target: Target,
     index: PodIndex,
     faults: SampleFaults,
-) -> tuple[list[LifeSource], Counter]:
+) -> tuple[list[ExposedSeriesSource], Counter]:
     shown = families_of(openshift=bool(cluster.openshift_version))
     named = {family.head.name for family in shown}
     # Values that a faulty kubelet wrote are only in the documents.
     distorted = _WRITTEN_BY_KUBELETS if faults.of(*_KUBELET_FAULTS) else frozenset()
     solved = {
         name: of_pod
-        for name, of_pod in pod_lives.KUBE_STATE_METRICS.items()
+        for name, of_pod in pod_intervals.KUBE_STATE_METRICS.items()
         if name in named - distorted
     }
     others = [family for family in shown if family.head.name not in solved]
@@ -129,9 +129,9 @@ def _objects_with_series(
 def _devices(
     cluster: SimulatedCluster,
     target: Target,
-    on_nodes: dict[str, list[PodLife]],
+    on_nodes: dict[str, list[PodLifetime]],
     faults: SampleFaults,
-) -> tuple[list[LifeSource], Counter]:
+) -> tuple[list[ExposedSeriesSource], Counter]:
     node = target.node
     if node is None or target.job not in (DCGM, AMD):
         return [], lambda start_ms, end_ms: iter(())

@@ -1,4 +1,4 @@
-"""One cluster played through, event by event, from its first pod to the end of the scenario.
+"""The simulation of one cluster, event by event, from its first pod to the end of the scenario.
 
 Put here: the order of events, and what each does to a pod.
 Not here: disturbances (`disturbances`), free devices (`room`), or new pods (`arrivals`).
@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from fake_gpu.fleet.exact import exact_pod
-from fake_gpu.fleet.lives import SimulatedPod, frozen
-from fake_gpu.fleet.model import Fault, PodLife, Run
+from fake_gpu.fleet.model import Fault, PodLifetime, Run
 from fake_gpu.fleet.names import Names, pod_name_taken
 from fake_gpu.fleet.namespaces import Namespaces, exists_during
 from fake_gpu.fleet.order import ASKS, CHANGES, ENDS, EXACT, GOES
@@ -27,6 +26,7 @@ from fake_gpu.fleet.pod_arrivals import FOREVER_KINDS, PodArrival, PodCreator
 from fake_gpu.fleet.quotas import QuotaDesk
 from fake_gpu.fleet.room import Room, does_not_fit
 from fake_gpu.fleet.scheduler import TRIED_AT_ONCE
+from fake_gpu.fleet.simulated_pods import SimulatedPod, frozen
 from fake_gpu.fleet.stops import stop
 from fake_gpu.scenario.seeds import RandomStream
 from fake_gpu.scenario.spec_work import PodSpec
@@ -43,7 +43,7 @@ Action = Callable[[int], None]
 
 @dataclass(slots=True)
 class ClusterSimulation:
-    """The state of one cluster while it is played."""
+    """The state of one cluster while it is simulated."""
 
     seed: int
     cluster_id: str
@@ -62,7 +62,7 @@ class ClusterSimulation:
     _heap: list[tuple[int, int, int, Action]] = field(default_factory=list)
     _counter: int = 0
     _attempts: dict[tuple[int, int], int] = field(default_factory=dict)  # by maker and replica
-    _done: list[PodLife] = field(default_factory=list)
+    _done: list[PodLifetime] = field(default_factory=list)
 
     # --- events -------------------------------------------------------------------------------
 
@@ -71,8 +71,8 @@ class ClusterSimulation:
         self._counter += 1
         heapq.heappush(self._heap, (max(when, self.now), order, self._counter, action))
 
-    def run(self) -> Iterator[PodLife]:
-        """Play until the scenario ends; pods come in the order in which they are over."""
+    def run(self) -> Iterator[PodLifetime]:
+        """Simulate until the scenario ends; pods come in the order in which they are over."""
         self._place_exact()
         for creator in self.creators:
             self._start(creator)
@@ -82,8 +82,8 @@ class ClusterSimulation:
             if self._done:
                 yield from self._done
                 self._done.clear()
-        for life in sorted(self.living.values(), key=lambda p: (p.created_at, p.name, p.uid)):
-            yield frozen(_as_known(life, self.horizon))
+        for pod in sorted(self.living.values(), key=lambda p: (p.created_at, p.name, p.uid)):
+            yield frozen(_as_known(pod, self.horizon))
 
     def _start(self, creator: PodCreator) -> None:
         arrivals = creator.first_arrivals()
@@ -121,45 +121,45 @@ class ClusterSimulation:
         exact: list[tuple[int, int, SimulatedPod, PodSpec]] = []
         for creator in self.creators:
             for number, spec in enumerate(creator.spec.pods):
-                life = exact_pod(creator, spec, number)
-                if life.uid in self.living:
-                    raise pod_name_taken(life, self.living[life.uid])
-                self.maker_of[life.uid] = creator
-                self.living[life.uid] = life
-                exact.append((life.scheduled_at or life.created_at, len(exact), life, spec))
-        for _, _, life, spec in sorted(exact, key=lambda e: e[:2]):
-            until = self.horizon if life.gone_at is None else min(life.gone_at, self.horizon)
-            namespace = life.spec.namespace
-            if not exists_during(self.namespaces.lives, namespace, life.created_at, until):
+                pod = exact_pod(creator, spec, number)
+                if pod.uid in self.living:
+                    raise pod_name_taken(pod, self.living[pod.uid])
+                self.maker_of[pod.uid] = creator
+                self.living[pod.uid] = pod
+                exact.append((pod.scheduled_at or pod.created_at, len(exact), pod, spec))
+        for _, _, pod, spec in sorted(exact, key=lambda e: e[:2]):
+            until = self.horizon if pod.gone_at is None else min(pod.gone_at, self.horizon)
+            namespace = pod.spec.namespace
+            if not exists_during(self.namespaces.lifetimes, namespace, pod.created_at, until):
                 raise does_not_fit(
-                    life,
+                    pod,
                     f"namespace {namespace} is not there all its time",
                     why="a pod is in a namespace only while the namespace is there",
                     remedy="mind `created` and `deleted` of the namespace, or end the pod before",
                 )
-            if life.node_name:
-                self.room.reserve_exact(life, spec.cards)
-            self._expect_exact(life)
+            if pod.node_name:
+                self.room.reserve_exact(pod, spec.cards)
+            self._expect_exact(pod)
 
-    def _expect_exact(self, life: SimulatedPod) -> None:
-        self.at(life.created_at, CHANGES, lambda now: self._exact_made(life))
-        if life.scheduled_at is not None:
-            self.at(life.scheduled_at, EXACT, lambda now: self.room.begin_exact(life, now))
-        if life.finished_at is not None:
-            self.at(life.finished_at, ENDS, lambda now: self.released(life, now))
-        if life.gone_at is not None:
-            self.at(life.gone_at, GOES, lambda now: self._exact_gone(life))
+    def _expect_exact(self, pod: SimulatedPod) -> None:
+        self.at(pod.created_at, CHANGES, lambda now: self._exact_made(pod))
+        if pod.scheduled_at is not None:
+            self.at(pod.scheduled_at, EXACT, lambda now: self.room.begin_exact(pod, now))
+        if pod.finished_at is not None:
+            self.at(pod.finished_at, ENDS, lambda now: self.released(pod, now))
+        if pod.gone_at is not None:
+            self.at(pod.gone_at, GOES, lambda now: self._exact_gone(pod))
 
-    def _exact_made(self, life: SimulatedPod) -> None:
-        self.names.take(life)
-        self.quotas.count(life, +1)
+    def _exact_made(self, pod: SimulatedPod) -> None:
+        self.names.take(pod)
+        self.quotas.count(pod, +1)
 
-    def _exact_gone(self, life: SimulatedPod) -> None:
-        if life.finished_at is None:
-            self.quotas.count(life, -1)
-        self.names.give_back(life)
-        del self.living[life.uid]
-        self._done.append(frozen(life))
+    def _exact_gone(self, pod: SimulatedPod) -> None:
+        if pod.finished_at is None:
+            self.quotas.count(pod, -1)
+        self.names.give_back(pod)
+        del self.living[pod.uid]
+        self._done.append(frozen(pod))
 
     # --- generated pods -----------------------------------------------------------------------
 
@@ -175,13 +175,13 @@ class ClusterSimulation:
         if not self.quotas.admits(creator.spec, now):
             self.quotas.wait(namespace, lambda t: self.create_pod(creator, arrival, t))
             return
-        life = self._new_pod(creator, arrival, now)
-        self.names.take(life)
-        self.living[life.uid] = life
-        self.maker_of[life.uid] = creator
-        self.quotas.count(life, +1)
-        delay = creator.spec.scheduling.draw(self.draw_for(life, "scheduling"))
-        self.at(now + delay, ASKS, lambda t: self._look_for_place(life, t))
+        pod = self._new_pod(creator, arrival, now)
+        self.names.take(pod)
+        self.living[pod.uid] = pod
+        self.maker_of[pod.uid] = creator
+        self.quotas.count(pod, +1)
+        delay = creator.spec.scheduling.draw(self.draw_for(pod, "scheduling"))
+        self.at(now + delay, ASKS, lambda t: self._look_for_place(pod, t))
 
     def _new_pod(self, creator: PodCreator, arrival: PodArrival, now: int) -> SimulatedPod:
         spec = creator.spec
@@ -197,7 +197,7 @@ class ClusterSimulation:
             uid=creator.uuid(spec.kind, name, now),
             created_at=now,
             owners=creator.owners(arrival.group, now),
-            utilisation=creator.load().play(draw),
+            utilisation=creator.load().draw(draw),
             pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
             replica=arrival.replica,
             group=arrival.group,
@@ -205,96 +205,96 @@ class ClusterSimulation:
             grace_seconds=spec.grace_seconds,
         )
 
-    def draw_for(self, life: SimulatedPod, what: str) -> RandomStream:
-        creator = self.maker_of[life.uid]
-        return creator.draw(what, life.group, life.replica, life.attempt, life.spec.node)
+    def draw_for(self, pod: SimulatedPod, what: str) -> RandomStream:
+        creator = self.maker_of[pod.uid]
+        return creator.draw(what, pod.group, pod.replica, pod.attempt, pod.spec.node)
 
-    def _look_for_place(self, life: SimulatedPod, now: int) -> None:
-        if life.uid not in self.living or life.scheduled_at is not None:
+    def _look_for_place(self, pod: SimulatedPod, now: int) -> None:
+        if pod.uid not in self.living or pod.scheduled_at is not None:
             return
-        if life.deletion_requested_at is not None:
+        if pod.deletion_requested_at is not None:
             return
-        if not self._bind(life, now):
-            insort(self._pending, life, key=_turn)
+        if not self._bind(pod, now):
+            insort(self._pending, pod, key=_turn)
 
-    def _bind(self, life: SimulatedPod, now: int) -> bool:
-        """Give the pod a node and its devices, and plan its life; False when nothing fits."""
-        draw = self.draw_for(life, "course")
-        started = self._plan_start(life, draw, now)
-        ended, asked = self._plan_end(life, draw, started)
-        node = self.room.bind(life, now, ended)
+    def _bind(self, pod: SimulatedPod, now: int) -> bool:
+        """Give the pod a node and its devices, and plan its times; False when nothing fits."""
+        draw = self.draw_for(pod, "course")
+        started = self._plan_start(pod, draw, now)
+        ended, asked = self._plan_end(pod, draw, started)
+        node = self.room.bind(pod, now, ended)
         if node is None:
-            life.init_runs.clear()
+            pod.init_runs.clear()
             return False
-        life.node_name, life.scheduled_at = node, now
-        life.acknowledged_at = min(started, now + 1)
-        life.main_runs = _runs(life, draw, started, ended, self.horizon)
-        life.planned_end = ended
-        version = life.version
+        pod.node_name, pod.scheduled_at = node, now
+        pod.acknowledged_at = min(started, now + 1)
+        pod.main_runs = _runs(pod, draw, started, ended, self.horizon)
+        pod.planned_end = ended
+        version = pod.version
         if asked is not None:
-            self.at(asked, CHANGES, lambda t: self._deletion_requested(life, version, t))
+            self.at(asked, CHANGES, lambda t: self._deletion_requested(pod, version, t))
         if ended is not None:
-            self.at(ended, ENDS, lambda t: self.ends(life, version, t))
+            self.at(ended, ENDS, lambda t: self.ends(pod, version, t))
         return True
 
-    def _plan_start(self, life: SimulatedPod, draw: RandomStream, now: int) -> int:
-        at = now + life.spec.starting.draw(draw)
-        for container in life.spec.all_containers():
+    def _plan_start(self, pod: SimulatedPod, draw: RandomStream, now: int) -> int:
+        at = now + pod.spec.starting.draw(draw)
+        for container in pod.spec.all_containers():
             if container.kind == "init":
                 takes = container.takes.draw(draw, at_least=1)
-                life.init_runs[container.name] = Run(at, at + takes, 0, "Completed")
+                pod.init_runs[container.name] = Run(at, at + takes, 0, "Completed")
                 at += takes
             elif container.kind == "sidecar":
-                life.init_runs[container.name] = Run(at, None)
+                pod.init_runs[container.name] = Run(at, None)
                 at += 1
         return at
 
     def _plan_end(
-        self, life: SimulatedPod, draw: RandomStream, started: int
+        self, pod: SimulatedPod, draw: RandomStream, started: int
     ) -> tuple[int | None, int | None]:
         """(end, when its deletion is asked for) as far as they follow from the workload."""
-        if life.spec.lifetime is None:
+        if pod.spec.lifetime is None:
             return None, None
-        lived = started + life.spec.lifetime.draw(draw, at_least=1)
-        if life.spec.kind in FOREVER_KINDS:
-            life.end, life.exit_code = "deleted", 143
-            return lived + self.stopping_seconds(life, draw), lived
-        share = life.spec.failures
+        lived = started + pod.spec.lifetime.draw(draw, at_least=1)
+        if pod.spec.kind in FOREVER_KINDS:
+            pod.end, pod.exit_code = "deleted", 143
+            return lived + self.stopping_seconds(pod, draw), lived
+        share = pod.spec.failures
         failed = draw.chance(share.numerator, share.denominator)
-        life.end, life.exit_code = ("error", 1) if failed else ("completed", 0)
+        pod.end, pod.exit_code = ("error", 1) if failed else ("completed", 0)
         return lived, None
 
-    def stopping_seconds(self, life: SimulatedPod, draw: RandomStream) -> int:
-        return min(life.spec.stopping.draw(draw), life.grace_seconds)
+    def stopping_seconds(self, pod: SimulatedPod, draw: RandomStream) -> int:
+        return min(pod.spec.stopping.draw(draw), pod.grace_seconds)
 
-    def _deletion_requested(self, life: SimulatedPod, version: int, now: int) -> None:
-        if life.version == version and life.uid in self.living:
-            life.deletion_requested_at = now
-            self.replace_pod(life, now, terminating=True)
+    def _deletion_requested(self, pod: SimulatedPod, version: int, now: int) -> None:
+        if pod.version == version and pod.uid in self.living:
+            pod.deletion_requested_at = now
+            self.replace_pod(pod, now, terminating=True)
 
-    def ends(self, life: SimulatedPod, version: int, now: int) -> None:
+    def ends(self, pod: SimulatedPod, version: int, now: int) -> None:
         """All containers have ended: devices are free, and the object stays for a while."""
-        if life.version != version or life.uid not in self.living or life.finished_at is not None:
+        if pod.version != version or pod.uid not in self.living or pod.finished_at is not None:
             return
-        life.finished_at = now
-        self.released(life, now)
-        deleted = life.deletion_requested_at is not None
-        at_once = deleted or life.spec.kind in ("StatefulSet", "DaemonSet")
-        gone = max(now + (1 if at_once else life.spec.keep), life.stays_until)
+        pod.finished_at = now
+        self.released(pod, now)
+        deleted = pod.deletion_requested_at is not None
+        at_once = deleted or pod.spec.kind in ("StatefulSet", "DaemonSet")
+        gone = max(now + (1 if at_once else pod.spec.keep), pod.stays_until)
         for fault in self.keepers:
-            wanted = fault.parameters.get("namespace") or life.spec.namespace
-            is_here = not deleted and wanted == life.spec.namespace
+            wanted = fault.parameters.get("namespace") or pod.spec.namespace
+            is_here = not deleted and wanted == pod.spec.namespace
             if is_here and fault.from_at <= now and gone < fault.until_at:
                 gone = fault.until_at
                 self.count_fault(fault)
-        self.at(gone, GOES, lambda t: self.delete_pod(life, t))
+        self.at(gone, GOES, lambda t: self.delete_pod(pod, t))
         if not deleted:
-            self.replace_pod(life, now, terminating=False)
+            self.replace_pod(pod, now, terminating=False)
 
-    def released(self, life: SimulatedPod, now: int) -> None:
-        self.room.release(life, now)
-        self.quotas.count(life, -1)
-        for admitted in self.quotas.admitted(life.spec.namespace):
+    def released(self, pod: SimulatedPod, now: int) -> None:
+        self.room.release(pod, now)
+        self.quotas.count(pod, -1)
+        for admitted in self.quotas.admitted(pod.spec.namespace):
             self.at(now, ASKS, admitted)
         if self._pending:
             self.retry_pending(now)
@@ -305,51 +305,51 @@ class ClusterSimulation:
 
     def _retry(self, now: int) -> None:
         left = []
-        for life in self._pending[:TRIED_AT_ONCE]:
-            waits = life.uid in self.living and life.deletion_requested_at is None
-            if waits and life.scheduled_at is None and not self._bind(life, now):
-                left.append(life)
+        for pod in self._pending[:TRIED_AT_ONCE]:
+            waits = pod.uid in self.living and pod.deletion_requested_at is None
+            if waits and pod.scheduled_at is None and not self._bind(pod, now):
+                left.append(pod)
         self._pending[:TRIED_AT_ONCE] = left
 
-    def delete_pod(self, life: SimulatedPod, now: int) -> None:
+    def delete_pod(self, pod: SimulatedPod, now: int) -> None:
         """The object is deleted."""
-        if life.uid not in self.living:
+        if pod.uid not in self.living:
             return
-        life.gone_at = now
-        self.names.give_back(life)
-        del self.living[life.uid]
-        self._done.append(frozen(life))
-        self._recreate_pod(life, now)
-        del self.maker_of[life.uid]
+        pod.gone_at = now
+        self.names.give_back(pod)
+        del self.living[pod.uid]
+        self._done.append(frozen(pod))
+        self._recreate_pod(pod, now)
+        del self.maker_of[pod.uid]
 
     # --- replacement --------------------------------------------------------------------------
 
-    def replace_pod(self, life: SimulatedPod, now: int, *, terminating: bool) -> None:
+    def replace_pod(self, pod: SimulatedPod, now: int, *, terminating: bool) -> None:
         """The owner's reaction to a pod that ends or is deleted."""
-        creator = self.maker_of[life.uid]
+        creator = self.maker_of[pod.uid]
         kind = creator.spec.kind
-        again = PodArrival(now, life.group, life.replica, life.attempt + 1, life.spec.node)
+        again = PodArrival(now, pod.group, pod.replica, pod.attempt + 1, pod.spec.node)
         if kind in ("Deployment", "ReplicaSet"):
             self.at(now, ASKS, lambda t: self.create_pod(creator, again, t))
-        failed_job = kind in ("Job", "CronJob") and not terminating and life.end != "completed"
-        if failed_job and life.attempt < JOB_RETRIES:
+        failed_job = kind in ("Job", "CronJob") and not terminating and pod.end != "completed"
+        if failed_job and pod.attempt < JOB_RETRIES:
             self.at(now + JOB_BACKOFF_SECONDS, ASKS, lambda t: self.create_pod(creator, again, t))
 
-    def _recreate_pod(self, life: SimulatedPod, now: int) -> None:
+    def _recreate_pod(self, pod: SimulatedPod, now: int) -> None:
         """A StatefulSet makes a pod again, under the same name, when the old one is gone."""
-        creator = self.maker_of[life.uid]
-        node_is_there = not life.spec.node or self.room.node_at(life.spec.node, now) is not None
+        creator = self.maker_of[pod.uid]
+        node_is_there = not pod.spec.node or self.room.node_at(pod.spec.node, now) is not None
         if creator.spec.kind in ("StatefulSet", "DaemonSet") and node_is_there:
-            node = life.spec.node if creator.spec.kind == "DaemonSet" else ""
-            again = PodArrival(now, life.group, life.replica, life.attempt + 1, node)
+            node = pod.spec.node if creator.spec.kind == "DaemonSet" else ""
+            again = PodArrival(now, pod.group, pod.replica, pod.attempt + 1, node)
             self.at(now, ASKS, lambda t: self.create_pod(creator, again, t))
 
     def _scale(self, creator: PodCreator, now: int) -> None:
         """Pods above the wanted number are deleted, and missing ones made."""
         wanted, living = creator.spec.replicas_at(now), self.pods_of(creator)
-        for life in living:
-            if life.replica >= wanted:
-                stop(self, life, now, "deleted", replace_it=False)
+        for pod in living:
+            if pod.replica >= wanted:
+                stop(self, pod, now, "deleted", replace_it=False)
         # A StatefulSet makes a pod again when the one of its name is gone.
         waits = creator.spec.kind == "StatefulSet"
         there = {p.replica for p in living if waits or p.deletion_requested_at is None}
@@ -358,9 +358,9 @@ class ClusterSimulation:
             self._create_pod_at(creator, PodArrival(now, 0, replica, attempt))
 
     def _stop_workload(self, creator: PodCreator, now: int) -> None:
-        for life in self.pods_of(creator):
-            if life.finished_at is None:
-                stop(self, life, now, "deleted", replace_it=False)
+        for pod in self.pods_of(creator):
+            if pod.finished_at is None:
+                stop(self, pod, now, "deleted", replace_it=False)
 
     def pods_of(self, creator: PodCreator) -> list[SimulatedPod]:
         return [p for p in list(self.living.values()) if self.maker_of.get(p.uid) is creator]
@@ -373,16 +373,16 @@ class ClusterSimulation:
         self.fired[fault.fault_id] = self.fired.get(fault.fault_id, 0) + 1
 
 
-def _turn(life: SimulatedPod) -> tuple[int, int, str, str]:
-    return (-life.spec.priority, life.created_at, life.name, life.uid)
+def _turn(pod: SimulatedPod) -> tuple[int, int, str, str]:
+    return (-pod.spec.priority, pod.created_at, pod.name, pod.uid)
 
 
 def _runs(
-    life: SimulatedPod, draw: RandomStream, started: int, ended: int | None, horizon: int
+    pod: SimulatedPod, draw: RandomStream, started: int, ended: int | None, horizon: int
 ) -> list[Run]:
-    """The lives of the main containers: one, or several with restarts between them."""
-    reason = {"completed": "Completed"}.get(life.end, "Error")
-    restarts = life.spec.restarts
+    """The runs of the main containers: one, or several with restarts between them."""
+    reason = {"completed": "Completed"}.get(pod.end, "Error")
+    restarts = pod.spec.restarts
     runs: list[Run] = []
     at = started
     while restarts is not None:
@@ -392,18 +392,18 @@ def _runs(
             break
         runs.append(Run(at, stops, restarts.exit_code, "Error"))
         at = again
-    runs.append(Run(at, ended, life.exit_code if ended is not None else 0, reason if ended else ""))
+    runs.append(Run(at, ended, pod.exit_code if ended is not None else 0, reason if ended else ""))
     return runs
 
 
-def _as_known(life: SimulatedPod, horizon: int) -> SimulatedPod:
+def _as_known(pod: SimulatedPod, horizon: int) -> SimulatedPod:
     """A generated pod that outlives the history: planned changes have not happened."""
-    if not life.exact:
-        runs = [run for run in life.main_runs if run.started_at < horizon]
+    if not pod.exact:
+        runs = [run for run in pod.main_runs if run.started_at < horizon]
         if runs and runs[-1].ended_at is not None and runs[-1].ended_at >= horizon:
             runs[-1] = Run(runs[-1].started_at, None)
-        life.main_runs = runs
-        life.init_runs = {n: r for n, r in life.init_runs.items() if r.started_at < horizon}
-        if life.finished_at is None:
-            life.end = "completed"
-    return life
+        pod.main_runs = runs
+        pod.init_runs = {n: r for n, r in pod.init_runs.items() if r.started_at < horizon}
+        if pod.finished_at is None:
+            pod.end = "completed"
+    return pod
