@@ -212,7 +212,7 @@ def _restrict(cursor: duckdb.DuckDBPyConnection, clusters: Collection[str]) -> t
         return ()
     tables = cursor.execute(
         "select table_name, bool_or(column_name = 'cluster_id') from duckdb_columns() "
-        "where database_name = $1 and not internal group by table_name",
+        "where database_name = $1 and schema_name = 'main' and not internal group by table_name",
         [database],
     ).fetchall()
     for table, has_cluster in tables:

@@ -6,6 +6,9 @@ Not here: opening them for a request (`warehouse.snapshot_reader`), or who may r
     snapshots/<hash>.duckdb    tables of the marts, with the rows of one tenant, or of everybody
     snapshots/index.json       the file of the provider and of each tenant
 
+Most rows are hours of pods. `fct_pod_hours` of a snapshot is a view of two tables in the schema
+`stored`: the texts of each pod with a number, and its hours with this number instead of the texts.
+
 A file is named by the hash of its rows. One whose rows did not change is not written again, and a
 file never changes while a request reads it. All snapshots are switched by one rename of the index.
 
@@ -31,18 +34,20 @@ from domain.errors import LedgerError, TemporarilyUnavailable
 from domain.identity import sha256
 from warehouse.about import AboutPeriod
 from warehouse.connection import connected, lock_warehouse, thread_count, transaction
-from warehouse.content_hash import mart_names
+from warehouse.content_hash import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.raw_schema import insert_rows
 from warehouse.reports.opened_facts import FactsOfAnotherVersion
 from warehouse.store import UNREADABLE, make_folder, write_whole
 
 INDEX = "index.json"
-FORMAT = 7
+FORMAT = 8
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
 """The smallest block of DuckDB. With the usual 256 KB a tenant without use would take megabytes."""
+
+POD_HOURS = "fct_pod_hours"
 
 _USE_COLUMNS = """
     billing_period, tenant, cluster_id, node_name, device_uuid, gpu_index, instance_id,
@@ -74,7 +79,7 @@ TENANT_MARTS: Mapping[str, str] = {
     "fct_gpu_use": f"select {_USE_COLUMNS} from marts.fct_gpu_use where tenant <> ''",
     "fct_outage_credits": "select billing_period, tenant, cluster_id, belongs_to, currency, "
     "credit_nanos from marts.fct_outage_credits where belongs_to = 'tenant'",
-    "fct_pod_hours": f"select {_HOUR_COLUMNS} from marts.fct_pod_hours where belongs_to = 'tenant'",
+    POD_HOURS: f"select {_HOUR_COLUMNS} from marts.{POD_HOURS} where belongs_to = 'tenant'",
     "fct_pod_periods": f"select {_POD_COLUMNS} from marts.fct_pod_periods",
     "fct_quotas": "select * from marts.fct_quotas",
     "fct_workload_periods": f"select {_PACE_COLUMNS} from marts.fct_workload_periods",
@@ -99,7 +104,7 @@ PROVIDER_MARTS = (
     "fct_node_hours",
     "fct_node_share_hours",
     "fct_outage_credits",
-    "fct_pod_hours",
+    POD_HOURS,
     "fct_quotas",
     "rpt_ccsp_hours",
 )
@@ -404,27 +409,37 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapsh
         tenant: _name(tenant, *(hashes[table].get(tenant, "") for table in owned))
         for [tenant] in connection.execute("from tenants order by tenant").fetchall()
     }
-    others = ("budget_steps", "coverage", "corrections", "documents", "findings", "periods")
-    of_provider = (*PROVIDER_MARTS, *others, "stops", "tenant_periods")
+    beside = ("budget_steps", "coverage", "corrections", "documents", "findings", "periods")
+    of_provider = (*PROVIDER_MARTS, *beside, "stops", "tenant_periods")
     provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
     changed = [tenant for tenant, name in names.items() if not (folder / name).is_file()]
-    _sort_by_tenant(connection, owned, changed)
+    is_new = not (folder / provider).is_file()
+    if changed or is_new:
+        _store_pod_hours(connection)
+    others = [table for table in owned if table != POD_HOURS]
+    _sort_by_tenant(connection, others, changed)
     own = "select * from scratch.sorted.{} where tenant = $tenant"
-    select = {table: own.format(table) for table in owned}
+    select = {table: own.format(table) for table in others}
+    columns = columns_of(connection, "main", f"of_tenants_{POD_HOURS}")
+    numbers = _numbers_by_tenant(connection) if changed else {}
 
     def write(tenant: str) -> None:
+        stored = _stored_pod_hours(columns, *numbers.get(tenant, (1, 0)))
         with connection.cursor() as cursor:
-            _write_file(cursor, folder / names[tenant], select, {"tenant": tenant})
+            path = folder / names[tenant]
+            _write_file(cursor, path, select | stored, {"tenant": tenant}, columns)
 
     # A file this small is written by one thread; several files are written at a time.
     connection.execute("set threads = 1")
     with ThreadPoolExecutor(thread_count()) as pool:
         list(pool.map(write, changed))
     connection.execute("reset threads")
-    is_new = not (folder / provider).is_file()
     if is_new:
-        select = {table: f"select * from {table}" for table in of_provider}
-        _write_file(connection, folder / provider, select, {})
+        select = {table: f"select * from {table}" for table in of_provider if table != POD_HOURS}
+        columns = columns_of(connection, "main", POD_HOURS)
+        [(pod_count,)] = connection.execute("select count(*) from stored.pods").fetchall()
+        stored = _stored_pod_hours(columns, 1, pod_count)
+        _write_file(connection, folder / provider, select | stored, {}, columns)
     _switch(folder, provider, names)
     return WrittenSnapshots(len(names), len(changed) + is_new)
 
@@ -444,6 +459,7 @@ def _gather(
     connection.execute("use scratch")
     connection.execute("create schema sorted")
     connection.execute("create schema marts")
+    connection.execute("create schema stored")
     others = ("dim_namespaces", "dim_pod_labels", "fct_coverage")
     for mart in sorted({*TENANT_MARTS, *PROVIDER_MARTS, *others} & marts):
         connection.execute(f"create view marts.{mart} as select * from w.marts.{mart}")
@@ -503,6 +519,54 @@ def _sort_by_tenant(
         )
 
 
+def _store_pod_hours(connection: duckdb.DuckDBPyConnection) -> None:
+    """Number the pods, those of a tenant in one range, and sort all hours by this number.
+
+    A text takes as long to write as all numbers of a row together, and a row has 21 texts.
+    """
+    columns = columns_of(connection, "marts", POD_HOURS)
+    texts = _texts(columns)
+    rest = ", ".join(f"hours.{name}" for name in columns if name not in texts)
+    same = " and ".join(f"hours.{name} is not distinct from pods.{name}" for name in texts)
+    connection.execute(
+        "create table stored.pods as "
+        f"select row_number() over (order by belongs_to, tenant, {', '.join(texts)}) as number, * "
+        f"from (select distinct {', '.join(texts)} from marts.{POD_HOURS})"
+    )
+    connection.execute(
+        f"create table stored.hours as select pods.number, {rest} from marts.{POD_HOURS} as hours "
+        f"inner join stored.pods as pods on {same} order by pods.number"
+    )
+
+
+def _numbers_by_tenant(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, int]]:
+    """The first and the last number of each tenant's own pods."""
+    rows = connection.execute(
+        "select tenant, min(number), max(number) from stored.pods where belongs_to = 'tenant' "
+        "group by tenant"
+    ).fetchall()
+    return {tenant: (first, last) for tenant, first, last in rows}
+
+
+def _stored_pod_hours(columns: Mapping[str, str], first: int, last: int) -> dict[str, str]:
+    """The stored tables of a snapshot with some columns of pods in a range, which is numbered anew.
+
+    Numbers of the range itself would say how many pods other tenants have.
+    """
+    texts = _texts(columns)
+    rest = [name for name in columns if name not in texts]
+    number = f"number - {first - 1} as number"
+    return {
+        f"stored.{table}": f"select {number}, {', '.join(names)} from scratch.stored.{table} "
+        f"where number between {first} and {last}"
+        for table, names in (("pods", texts), ("hours", rest))
+    }
+
+
+def _texts(columns: Mapping[str, str]) -> list[str]:
+    return [name for name, kind in columns.items() if kind == "VARCHAR"]
+
+
 def _rows_sha256(connection: duckdb.DuckDBPyConnection, table: str) -> str:
     """A hash of a table's rows in any order. Only files of one machine are compared by it."""
     [row] = connection.execute(f"select {_ROWS_HASH} from {table} as t").fetchall()
@@ -531,15 +595,24 @@ def _write_file(
     path: Path,
     select: Mapping[str, str],
     parameters: Mapping[str, str],
+    columns: Iterable[str],
 ) -> None:
+    """Write the selected tables, and the view of pods' hours with these columns."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     snapshot = f"snapshot_{path.stem}"
     connection.execute(f"attach '{_quoted(unfinished)}' as {snapshot} (block_size {BLOCK_BYTES})")
     with transaction(connection):
+        connection.execute(f"create schema {snapshot}.stored")
         for table, statement in select.items():
             own = parameters if "$tenant" in statement else {}
             connection.execute(f"create table {snapshot}.{table} as {statement}", own)
+    connection.execute(f"use {snapshot}")
+    connection.execute(
+        f"create view {POD_HOURS} as select {', '.join(columns)} "
+        "from stored.hours inner join stored.pods using (number)"
+    )
+    connection.execute("use scratch")
     connection.execute(f"detach {snapshot}")
     unfinished.replace(path)
 

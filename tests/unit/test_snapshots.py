@@ -99,10 +99,15 @@ def snapshots_of(
 
 def contents(home: Home, tenant: str) -> dict[str, list[tuple[Any, ...]]]:
     with Snapshots(home.snapshots).opened(tenant) as facts:
-        tables = facts.rows("select table_name from duckdb_tables() order by table_name")
+        [(database,)] = facts.connection.execute("select current_database()").fetchall()
+        tables = facts.rows(
+            "select distinct if(schema_name = 'main', '', schema_name || '.') || table_name as name"
+            " from duckdb_columns() where database_name = $database and not internal order by name",
+            {"database": database},
+        )
         return {
-            row["table_name"]: facts.connection.execute(
-                f"select * from {row['table_name']} order by all"
+            row["name"]: facts.connection.execute(
+                f"select * from {row['name']} order by all"
             ).fetchall()
             for row in tables
         }
