@@ -19,7 +19,8 @@ SEED   ?= $(shell printf '%d' 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-8))
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 RANDOM_EXAMPLES = --hypothesis-profile=random --hypothesis-seed=$(SEED)
 
-.PHONY: help setup demo ui test check test-deep test-servers explore servers constraints bench simulate docs wheel image images format clean
+.PHONY: help setup demo ui test check test-deep test-servers explore servers constraints bench simulate docs wheel image images format clean \
+  check-types check-sql check-architecture
 
 help: ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,9 +52,16 @@ test: $(READY) ## Units, properties, and scenarios against the truth: five minut
 check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target check-types check-sql check-architecture
+
+check-types: $(READY)
 	@$(BIN)/mypy
-	@$(BIN)/sqlfluff lint dbt/models dbt/data_tests --processes 2
+
+check-sql: $(READY)
+	@$(BIN)/sqlfluff lint dbt/models dbt/data_tests
 	@$(BIN)/sqlfluff lint --templater placeholder warehouse/reports/sql quality billing/sql
+
+check-architecture: $(READY)
 	@$(BIN)/python -m pytest tests/architecture
 
 test-deep: $(READY) ## What takes longer: pages typed as they stand, processes, simulated tenant-months.
@@ -64,7 +72,7 @@ servers: $(READY) ## Build the real servers that tests talk to, once per pinned 
 	@$(BIN)/python -m tests.servers.build
 
 test-servers: servers $(SPARK) ## Tests against real servers; says what is missing.
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m servers tests/servers
+	@$(PYTEST) -m servers tests/servers
 
 # N is the number of examples of each property and of simulated tenant-months.
 explore: N ?= 1000

@@ -50,6 +50,29 @@ which would take most of their time.
 """
 VALIDATE = suites._validate
 
+LONG_FILES = (
+    "test_spark_cluster.py",
+    "test_spark_engine.py",
+    "test_collector_follows_real_cluster.py",
+    "test_alerts_reach_alertmanager.py",
+    "test_fake_equals_control_plane.py",
+    "test_dagster_month.py",
+    "test_closed_months_rebuilt.py",
+    "test_pages_as_typed.py",
+    "test_demo_kept_running.py",
+    "test_simulated_months.py",
+    "test_mutants.py",
+    "test_damaged_files.py",
+)
+"""Files that run first: each takes a minute or more, and at the end of a tier it would keep one
+process busy while the others have no file left.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {name: number for number, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
