@@ -11,7 +11,6 @@ from domain.decisions.problems import DecisionsContradict, DecisionsRefused, Inv
 from domain.decisions.rates import (
     PriceChange,
     PriceChangeNeedsSecondName,
-    Rates,
     unsigned_since,
 )
 from domain.decisions.reading import load_decisions, load_sealed_copy, read_decisions
@@ -70,7 +69,6 @@ __all__ = [
     "PriceChangeNeedsSecondName",
     "Product",
     "Rate",
-    "Rates",
     "Row",
     "RowDifference",
     "Source",
