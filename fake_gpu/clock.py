@@ -1,7 +1,7 @@
 """The one clock of the simulated clusters: fixed, live, fast, or driven from outside.
 
 Put here: the virtual time, and waiting for it.
-Not here: what happens at an instant (`fleet`), or the HTTP endpoint that drives it (`serve`).
+Not here: the events of an instant (`fleet`), or the HTTP endpoint that drives it (`serve`).
 
 A driven clock stands still until `advance_to`. Servers of the fleet register a listener, which is
 called with every new instant *before* the waiters wake: when `advance_to` returns, every watch has

@@ -9,7 +9,7 @@ Not here: the servers themselves (`serve`).
     GET  /-/fleet                                 names and URLs
     POST /-/scenario  (YAML)                       take a changed scenario over; 409 keeps the old
     GET  /metrics                                  how often that was done, and how often refused
-    GET  /-/truth?grain=…                          the truth ledger, with what clients changed
+    GET  /-/truth?grain=…                          the truth ledger, with the changes of clients
     GET  /topology, /topology/nodes/{node}         who uses which card now
 """
 

@@ -151,19 +151,19 @@ class Running:
 
     @property
     def histories(self) -> Mapping[str, ObjectHistory]:
-        """Every change of every cluster, as its API server tells them; by cluster ID."""
+        """Every change of every cluster, as its API server serves them; by cluster ID."""
         assert self._views is not None, "views are there from the start"
         return self._views.histories
 
-    def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
+    def advance_to(self, when: datetime, woken: Collection[str] | None = None) -> None:
         """Drive the clock; returns when every open watch was sent its events.
 
-        With `telling`, only those clusters' watches are woken now; the others with a later step.
+        With `woken`, only those clusters' watches are woken now; the others with a later step.
         """
         assert self._views is not None, "views are there from the start"
         with self._driving:
             for cluster_id, api in self._views.kubernetes.items():
-                api.is_silent = telling is not None and cluster_id not in telling
+                api.is_silent = woken is not None and cluster_id not in woken
             self.clock.advance_to(when)
 
     def take_over(self, read: Callable[[], LoadedScenario]) -> None:
@@ -335,7 +335,7 @@ def _start(running: Running, sockets: Mapping[str, socket.socket]) -> None:
             raise PortTaken(
                 where="the simulated fleet",
                 seen="its servers did not start",
-                why="there is nobody to ask",
+                why="there is no server to query",
                 remedy="look at the messages above, and try another --port",
             )
         time.sleep(0.01)

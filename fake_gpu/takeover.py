@@ -47,30 +47,30 @@ def going_on(
 
 
 def first_free_second(clock: VirtualClock) -> int:
-    """The first second about which nothing is told while a changed fleet is simulated."""
+    """The first second that is not served while a changed fleet is simulated."""
     ahead = clock.speed * PLAYING_SECONDS if clock.mode == "running" else 0
     return clock.now_seconds() + 1 + int(ahead)
 
 
 def require_same_past(old: Fleet, new: Fleet, now: int) -> None:
     """Raise when the two differ in anything that shows until `now`."""
-    told = {cluster.cluster_id: cluster for cluster in old.clusters}
-    telling = {cluster.cluster_id: cluster for cluster in new.clusters}
-    if set(told) != set(telling):
-        raise _refused(f"clusters {sorted(set(told) ^ set(telling))} come or go", now)
-    for cluster_id in sorted(told):
-        _same_objects(told[cluster_id], telling[cluster_id], now)
-        _is_same_before(told[cluster_id], telling[cluster_id], now)
+    served = {cluster.cluster_id: cluster for cluster in old.clusters}
+    changed = {cluster.cluster_id: cluster for cluster in new.clusters}
+    if set(served) != set(changed):
+        raise _refused(f"clusters {sorted(set(served) ^ set(changed))} come or go", now)
+    for cluster_id in sorted(served):
+        _same_objects(served[cluster_id], changed[cluster_id], now)
+        _is_same_before(served[cluster_id], changed[cluster_id], now)
     begun = [_begun(fleet.faults, now) for fleet in (old, new)]
     if begun[0] != begun[1]:
         others = sorted(set(map(str, begun[0])) ^ set(map(str, begun[1])))
         raise _refused(f"a fault that has begun is another: {others[0]}", now)
 
 
-def _same_objects(told: SimulatedCluster, telling: SimulatedCluster, now: int) -> None:
-    """As they are before faults distort them: to look at those would count as telling them."""
-    before = [c for c in ObjectHistory(told).changes if c.at <= now]
-    after = [c for c in ObjectHistory(telling).changes if c.at <= now]
+def _same_objects(served: SimulatedCluster, changed: SimulatedCluster, now: int) -> None:
+    """As they are before faults distort them: reading those would count as serving them."""
+    before = [c for c in ObjectHistory(served).changes if c.at <= now]
+    after = [c for c in ObjectHistory(changed).changes if c.at <= now]
     for ours, theirs in zip_longest(before, after):
         if theirs is None or (ours is not None and _what(ours) < _what(theirs)):
             raise _refused(f"{_change(ours)} would not have happened", now)
@@ -89,42 +89,42 @@ def _change(change: Change) -> str:
     return f"{change.kind} {name} {change.verb} at {format_instant(instant(change.at))}"
 
 
-def _same(who: str, told: object, telling: object, now: int) -> None:
-    if told != telling:
-        raise _refused(f"{who}: {next(_differences(told, telling))}", now)
+def _same(who: str, served: object, changed: object, now: int) -> None:
+    if served != changed:
+        raise _refused(f"{who}: {next(_differences(served, changed))}", now)
 
 
-def _differences(told: Any, telling: Any, path: str = "") -> Iterator[str]:
+def _differences(served: Any, changed: Any, path: str = "") -> Iterator[str]:
     """Where two values of one form differ, and how."""
-    if told == telling:
+    if served == changed:
         return
-    if isinstance(told, Mapping) and isinstance(telling, Mapping):
-        for key in {**told, **telling}:
-            yield from _differences(told.get(key), telling.get(key), f"{path}{key}.")
-    elif isinstance(told, list | tuple) and isinstance(telling, list | tuple):
-        for number, (was, would_be) in enumerate(zip_longest(told, telling)):
+    if isinstance(served, Mapping) and isinstance(changed, Mapping):
+        for key in {**served, **changed}:
+            yield from _differences(served.get(key), changed.get(key), f"{path}{key}.")
+    elif isinstance(served, list | tuple) and isinstance(changed, list | tuple):
+        for number, (was, would_be) in enumerate(zip_longest(served, changed)):
             yield from _differences(was, would_be, f"{path}{number}.")
-    elif is_dataclass(told) and is_dataclass(telling):
-        for name in (each.name for each in fields(told)):
-            yield from _differences(getattr(told, name), getattr(telling, name), f"{path}{name}.")
+    elif is_dataclass(served) and is_dataclass(changed):
+        for name in (each.name for each in fields(served)):
+            yield from _differences(getattr(served, name), getattr(changed, name), f"{path}{name}.")
     else:
-        yield f"{path.rstrip('.')} was {told}, and would have been {telling}"
+        yield f"{path.rstrip('.')} was {served}, and would have been {changed}"
 
 
 # --- shown by samples and the topology only -------------------------------------------------------
 
 
-def _is_same_before(told: SimulatedCluster, telling: SimulatedCluster, now: int) -> None:
-    versions = [(c.name, c.kubernetes_version, c.openshift_version) for c in (told, telling)]
-    if versions[0] != versions[1] or told.monitoring != telling.monitoring:
-        raise _refused(f"{told.name} was monitored otherwise", now)
-    nodes = {node.name: node for node in telling.nodes}
-    for node in told.nodes:
+def _is_same_before(served: SimulatedCluster, changed: SimulatedCluster, now: int) -> None:
+    versions = [(c.name, c.kubernetes_version, c.openshift_version) for c in (served, changed)]
+    if versions[0] != versions[1] or served.monitoring != changed.monitoring:
+        raise _refused(f"{served.name} was monitored otherwise", now)
+    nodes = {node.name: node for node in changed.nodes}
+    for node in served.nodes:
         if node.created_at <= now:
             would_be = nodes[node.name].known_by(now)
             _same(f"node {node.name}", node.known_by(now), would_be, now)
-    pods = {pod.uid: pod for pod in telling.pods}
-    for pod in told.pods:
+    pods = {pod.uid: pod for pod in changed.pods}
+    for pod in served.pods:
         if pod.holds and pod.holds[0].held_from <= now:
             who = f"pod {pod.namespace}/{pod.name}"
             _same(who, _held(pod, now), _held(pods[pod.uid], now), now)
@@ -141,12 +141,12 @@ def _known(end: int | None, now: int) -> int | None:
     return end if end is not None and end <= now else None
 
 
-def _same_use(who: str, told: PodLifetime, telling: PodLifetime, now: int) -> None:
-    for hold, other in zip(told.holds, telling.holds, strict=True):
-        known = [(p.loads(h), p.memory_used_pct) for p, h in ((told, hold), (telling, other))]
+def _same_use(who: str, served: PodLifetime, changed: PodLifetime, now: int) -> None:
+    for hold, other in zip(served.holds, changed.holds, strict=True):
+        known = [(p.loads(h), p.memory_used_pct) for p, h in ((served, hold), (changed, other))]
         if known[0] == known[1]:
             continue
-        ours, theirs = _use(told, hold, now), _use(telling, other, now)
+        ours, theirs = _use(served, hold, now), _use(changed, other, now)
         was = would_be = "idle"
         for at in sorted({*ours, *theirs}):
             was, would_be = ours.get(at, was), theirs.get(at, would_be)

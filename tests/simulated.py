@@ -298,8 +298,8 @@ class Watched:
         ids = {cluster.cluster_id for cluster in self.fleet.clusters}
         return {key: value for key, value in self.running.histories.items() if key in ids}
 
-    def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
-        self.running.advance_to(when, telling)
+    def advance_to(self, when: datetime, woken: Collection[str] | None = None) -> None:
+        self.running.advance_to(when, woken)
 
 
 def live(seed: int, clusters: int, tenants: int, folder: Path) -> Month:

@@ -4,9 +4,9 @@ Put here: one step from observed objects to offered devices, labels and topologi
 Not here: how devices are offered (`backends`), or the parts of a node's state.
 
 Everything is written by server-side apply with a field manager of its own, so a step can be
-repeated, and an uninstall removes exactly what was written. MIG configurations are applied as MIG
-manager does it: the label nvidia.com/mig.config starts a change, nvidia.com/mig.config.state has
-its result.
+repeated, and an uninstall removes exactly the fields that were written. MIG configurations are
+applied as MIG manager does it: the label nvidia.com/mig.config starts a change,
+nvidia.com/mig.config.state has its result.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Agent:
     # --- one step ---------------------------------------------------------------------------------
 
     def step(self, observed: ObservedObjects, now: datetime) -> None:
-        """Bring every node to what the configuration says of it now."""
+        """Bring every node to its configuration."""
         self._now = now
         self._read_config_maps(observed)
         pods_of: dict[str, list[Document]] = {}
@@ -194,7 +194,7 @@ class Agent:
     # --- configuration ----------------------------------------------------------------------------
 
     def _read_config_maps(self, observed: ObservedObjects) -> None:
-        """Read the ConfigMaps that have changed; an invalid one leaves what was read before."""
+        """Read the changed ConfigMaps; the last valid content of an invalid one stays in use."""
         maps, own = observed.config_maps, self._settings.namespace
         profiles = [m for _, m in sorted(maps.items()) if is_profile(m)]
         versions = tuple(m["metadata"].get("resourceVersion") for m in profiles)
@@ -459,7 +459,7 @@ def remove_from_node(client: KubernetesClient, node: Document) -> None:
 
 
 def remove_everything(client: KubernetesClient) -> list[str]:
-    """Remove what agents wrote to any node; the names of the nodes."""
+    """Remove the fields that agents wrote to any node; the names of the nodes."""
     removed = []
     for node in client.items("/api/v1/nodes"):
         managers = {e.get("manager") for e in node["metadata"].get("managedFields") or ()}

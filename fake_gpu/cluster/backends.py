@@ -1,7 +1,7 @@
 """The two kinds of nodes: with a kubelet, and of kwok, where only the node object exists.
 
 Put here: how devices are offered on a node, and how it is known who holds them.
-Not here: which devices there are, and what is written about them (`agent`).
+Not here: which devices there are, and their labels and topologies (`agent`).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Backend(Protocol):
     def holdings(
         self, offers: Sequence[OfferedDevice], pods: Sequence[Document], before: Sequence[Holding]
     ) -> list[Holding]:
-        """Who holds which device; `before` is what was known last."""
+        """Who holds which device; `before` is the last known state."""
 
     def close(self) -> None:
-        """End what serves the node."""
+        """End the servers of the node."""
 
 
 class KubeletBackend:
@@ -91,7 +91,7 @@ class KubeletBackend:
             listed = list_pod_resources(self._pod_resources)
         except KubeletUnreachable:
             return list(before)  # while the kubelet restarts, its pods keep their devices
-        # Before the first Allocate of this process, what was taken is known from the topology.
+        # Before the first Allocate of this process, taken devices are known from the topology.
         allocated = [h.offer_id for h in before if not h.container]
         for plugin in self._plugins.values():
             allocated += [i for i in plugin.allocated if i not in allocated]

@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GivenUse:
-    """What the configuration itself says of a card: shown until a pod gets the card."""
+    """The use of a card in the configuration: shown until a pod gets the card."""
 
     namespace: str
     pod: str
@@ -56,7 +56,7 @@ class ClusterConfiguration:
     warnings: tuple[str, ...] = ()
 
     def template(self, node: str, labels: Mapping[str, str]) -> NodeTemplate | None:
-        """What the configuration says of a node; None for a node without simulated GPUs."""
+        """The configuration of a node; None for a node without simulated GPUs."""
         if self.pool_label:
             return self.by_pool.get(labels.get(self.pool_label, ""))
         return self.by_name.get(node)

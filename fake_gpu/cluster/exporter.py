@@ -185,7 +185,7 @@ def _milliwatts(topology: Topology, card: Card) -> int:
 
 
 def _holder(uses: Sequence[HoldingUse]) -> Pairs:
-    """Of several holders the exporter names one; what is only taken has no name."""
+    """Of several holders the exporter names one; a device that is only taken has no name."""
     named = [use.holding for use in uses if use.holding.container]
     if not named:
         return (("container", ""), ("namespace", ""), ("pod", ""))
@@ -194,7 +194,7 @@ def _holder(uses: Sequence[HoldingUse]) -> Pairs:
 
 
 class AgentMetrics:
-    """What the agent says of itself."""
+    """The metrics of the agent itself."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -1,6 +1,6 @@
 """Failures that are switched on while the simulated GPUs run.
 
-Put here: reading them, and what each means for devices and plugins.
+Put here: reading them, and the effect of each on devices and plugins.
 Not here: their effects (`plugin`, `exporter`), or the command that writes them.
 
     node-a:
@@ -104,7 +104,7 @@ def health_of(hardware: Hardware, failures: Sequence[Failure]) -> dict[str, str]
         if failure.mode not in DEVICE_MODES:
             continue
         for device in hardware.devices:
-            if not is_meant(failure, device.device_id, device.card_id, device.card_index):
+            if not matches(failure, device.device_id, device.card_id, device.card_index):
                 continue
             if failure.mode == "lost":
                 health.pop(device.device_id, None)
@@ -113,7 +113,7 @@ def health_of(hardware: Hardware, failures: Sequence[Failure]) -> dict[str, str]
     return health
 
 
-def is_meant(failure: Failure, device_id: str, card_id: str, card_index: int) -> bool:
+def matches(failure: Failure, device_id: str, card_id: str, card_index: int) -> bool:
     return failure.device in ("", device_id, card_id, str(card_index))
 
 
@@ -122,11 +122,11 @@ def incidents_of(hardware: Hardware, failures: Sequence[Failure]) -> dict[str, I
     incidents = {}
     for failure in failures:
         for card in hardware.cards:
-            meant = failure.device in ("", card.card_id, str(card.index)) or any(
+            is_matched = failure.device in ("", card.card_id, str(card.index)) or any(
                 failure.device == d.device_id and d.card_id == card.card_id
                 for d in hardware.devices
             )
-            if not meant:
+            if not is_matched:
                 continue
             if failure.mode == "xid":
                 incidents[card.card_id] = Incident(card.card_id, 0, None, "xid", failure.xid)

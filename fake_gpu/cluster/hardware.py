@@ -1,7 +1,7 @@
 """The cards of one node of a real cluster, and the devices that are offered of them.
 
 Put here: a node's entry in the configuration and its MIG layouts to devices, resources and labels.
-Not here: the functions that say so of simulated nodes (`fake_gpu.fleet`), or holders of devices.
+Not here: the same for simulated nodes (`fake_gpu.fleet`), or holders of devices.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Hardware:
                 yield OfferedDevice(name, device.resource, device)
 
     def labels(self, discovered_at: datetime, *, is_paused: bool) -> dict[str, str]:
-        """What feature discovery writes on the node; a paused operator's parts say so."""
+        """The labels of feature discovery; the parts of a paused operator are marked."""
         product = products()[self.spec.product]
         if product.vendor == "amd":
             return {**amd_labels(self.spec, product), **self.spec.labels}
@@ -119,7 +119,7 @@ class Hardware:
     def relaid(self, wanted: Sequence[Mapping[str, int] | None]) -> Hardware:
         """The node with other layouts; cards that do not change keep their instances.
 
-        Raises Unreadable for a layout that does not fit.
+        Raises InvalidScenarioValue for a layout that does not fit.
         """
         for instances in wanted:
             if instances is not None:

@@ -37,7 +37,7 @@ def is_active(pod: Document) -> bool:
 def listed_holdings(
     listed: ListPodResourcesResponse, pods: Sequence[Document], allocated: Sequence[str]
 ) -> list[Holding]:
-    """The holdings of the kubelet's list, and what pods have taken besides.
+    """The holdings of the kubelet's list, and further devices that pods have taken.
 
     A device that only an init container used stays taken until the pod ends, and is in no container
     of the list. `allocated` are the device IDs that the kubelet was given, the oldest first; those

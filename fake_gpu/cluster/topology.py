@@ -4,7 +4,7 @@ Put here: the state that the status updater writes and the exporter reads, and i
 Not here: writing it to a ConfigMap (`agent`), or series (`exporter`).
 
 The form is that of the configuration: `nodes` by name, with `gpus` whose `metrics` name the holder.
-Keys beyond it describe what that form cannot: MIG layouts, replicas, failures, taken devices.
+Further keys, which that form does not have: MIG layouts, replicas, failures, taken devices.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def uses_of_holdings(
     configured_at: datetime,
     now: datetime,
 ) -> tuple[HoldingUse, ...]:
-    """The uses of a node's devices; cards that no pod holds show what the configuration says."""
+    """The uses of a node's devices; cards that no pod holds show the use in the configuration."""
     elapsed = int((now - configured_at).total_seconds())
     devices = {device.device_id: device for device in hardware.devices}
     found = []
@@ -245,7 +245,7 @@ def _utilisation(annotations: Mapping[str, str], holding: Holding, elapsed: int)
     try:
         load = parse_load(text)
     except InvalidScenarioValue:
-        return 100  # as without the annotation; the status updater says so in an Event
+        return 100  # as without the annotation; the status updater sends an Event
     return load.draw(stream(0, holding.uid, holding.container)).pct_at(max(elapsed, 0))
 
 

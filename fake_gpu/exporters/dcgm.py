@@ -1,7 +1,7 @@
 """dcgm-exporter: the default and the profiling set, with MIG, pods, and its known habits.
 
 DCGM 4.7 (dcgm-exporter 4.9) renamed 23 fields of the default set, and 11 of them have another unit
-since; `renamed` has both, and a node says which it writes.
+since; `renamed` has both, and a node has one of them.
 
 Put here: names, labels and values of `DCGM_FI_*`.
 Not here: how busy a device is (`devices`), or the labels that Prometheus adds.

@@ -143,7 +143,7 @@ class NodeUse:
     ) -> list[EntityState]:
         """The entity's steps in a window, adjoining, without a hole.
 
-        Without `loads` they say only who has it, and are few.
+        Without `loads` they have only the holders, and are few.
         """
         low, high = max(from_at, entity.exists_from), min(until_at, entity.exists_until)
         if low >= high:

@@ -110,7 +110,7 @@ def _phase(pod: PodLifetime) -> PodIntervals:
 
 
 def _state_started(pod: PodLifetime) -> PodIntervals:
-    """A container that waits for its restart says nothing."""
+    """A container that waits for its restart has no series."""
     own = _own(pod)
     for container in pod.containers:
         if container.kind != "main":
@@ -145,8 +145,8 @@ def _info(pod: PodLifetime) -> PodIntervals:
 
 def _owner(pod: PodLifetime) -> PodIntervals:
     owner = pod.owners[0] if pod.owners else None
-    said = (owner.kind, owner.name, "true") if owner else ("", "", "")
-    yield PodInterval(_OWNER, (*_own(pod), *said), pod.created_at, pod.gone_at, 1.0)
+    labels = (owner.kind, owner.name, "true") if owner else ("", "", "")
+    yield PodInterval(_OWNER, (*_own(pod), *labels), pod.created_at, pod.gone_at, 1.0)
 
 
 def _labels(pod: PodLifetime) -> PodIntervals:
@@ -189,7 +189,7 @@ def _deletion_timestamp(pod: PodLifetime) -> PodIntervals:
 
 
 def _completion_time(pod: PodLifetime) -> PodIntervals:
-    """The latest end of those main containers that say so and are not to be started again."""
+    """The latest end of the main containers that show one and are not to be started again."""
     if not pod.end_reported:
         return
     ends = sorted(

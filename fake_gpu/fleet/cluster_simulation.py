@@ -1,6 +1,6 @@
 """The simulation of one cluster, event by event, from its first pod to the end of the scenario.
 
-Put here: the order of events, and what each does to a pod.
+Put here: the order of events, and the effect of each on a pod.
 Not here: disturbances (`disturbances`), free devices (`room`), or new pods (`arrivals`).
 
 Events of one second happen in a fixed order: ends, then changes of nodes, then pods with
@@ -56,12 +56,12 @@ class ClusterSimulation:
     keepers: list[Fault] = field(default_factory=list)  # faults that keep ended pods
     now: int = 0
     living: dict[str, SimulatedPod] = field(default_factory=dict)
-    maker_of: dict[str, PodCreator] = field(default_factory=dict)
+    creator_of: dict[str, PodCreator] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
     _pending: list[SimulatedPod] = field(default_factory=list)
     _heap: list[tuple[int, int, int, Action]] = field(default_factory=list)
     _counter: int = 0
-    _attempts: dict[tuple[int, int], int] = field(default_factory=dict)  # by maker and replica
+    _attempts: dict[tuple[int, int], int] = field(default_factory=dict)  # by creator and replica
     _done: list[PodLifetime] = field(default_factory=list)
 
     # --- events -------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class ClusterSimulation:
                 pod = exact_pod(creator, spec, number)
                 if pod.uid in self.living:
                     raise pod_name_taken(pod, self.living[pod.uid])
-                self.maker_of[pod.uid] = creator
+                self.creator_of[pod.uid] = creator
                 self.living[pod.uid] = pod
                 exact.append((pod.scheduled_at or pod.created_at, len(exact), pod, spec))
         for _, _, pod, spec in sorted(exact, key=lambda e: e[:2]):
@@ -178,7 +178,7 @@ class ClusterSimulation:
         pod = self._new_pod(creator, arrival, now)
         self.names.take(pod)
         self.living[pod.uid] = pod
-        self.maker_of[pod.uid] = creator
+        self.creator_of[pod.uid] = creator
         self.quotas.count(pod, +1)
         delay = creator.spec.scheduling.draw(self.draw_for(pod, "scheduling"))
         self.at(now + delay, ASKS, lambda t: self._look_for_place(pod, t))
@@ -206,7 +206,7 @@ class ClusterSimulation:
         )
 
     def draw_for(self, pod: SimulatedPod, what: str) -> RandomStream:
-        creator = self.maker_of[pod.uid]
+        creator = self.creator_of[pod.uid]
         return creator.draw(what, pod.group, pod.replica, pod.attempt, pod.spec.node)
 
     def _look_for_place(self, pod: SimulatedPod, now: int) -> None:
@@ -320,13 +320,13 @@ class ClusterSimulation:
         del self.living[pod.uid]
         self._done.append(frozen(pod))
         self._recreate_pod(pod, now)
-        del self.maker_of[pod.uid]
+        del self.creator_of[pod.uid]
 
     # --- replacement --------------------------------------------------------------------------
 
     def replace_pod(self, pod: SimulatedPod, now: int, *, terminating: bool) -> None:
         """The owner's reaction to a pod that ends or is deleted."""
-        creator = self.maker_of[pod.uid]
+        creator = self.creator_of[pod.uid]
         kind = creator.spec.kind
         again = PodArrival(now, pod.group, pod.replica, pod.attempt + 1, pod.spec.node)
         if kind in ("Deployment", "ReplicaSet"):
@@ -337,7 +337,7 @@ class ClusterSimulation:
 
     def _recreate_pod(self, pod: SimulatedPod, now: int) -> None:
         """A StatefulSet makes a pod again, under the same name, when the old one is gone."""
-        creator = self.maker_of[pod.uid]
+        creator = self.creator_of[pod.uid]
         node_is_there = not pod.spec.node or self.room.node_at(pod.spec.node, now) is not None
         if creator.spec.kind in ("StatefulSet", "DaemonSet") and node_is_there:
             node = pod.spec.node if creator.spec.kind == "DaemonSet" else ""
@@ -363,7 +363,7 @@ class ClusterSimulation:
                 stop(self, pod, now, "deleted", replace_it=False)
 
     def pods_of(self, creator: PodCreator) -> list[SimulatedPod]:
-        return [p for p in list(self.living.values()) if self.maker_of.get(p.uid) is creator]
+        return [p for p in list(self.living.values()) if self.creator_of.get(p.uid) is creator]
 
     def pods_once_on(self, node: str) -> list[SimulatedPod]:
         """Pods whose object still names the node, ended or not."""

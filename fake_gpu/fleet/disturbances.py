@@ -146,7 +146,7 @@ def _end_pods(simulation: ClusterSimulation, fault: Fault, now: int) -> None:
         plans = pod.version
         if fault.kind == "preemption":
             grace = fault.parameters["grace"]
-            assert isinstance(grace, int), "the catalogue says a duration"
+            assert isinstance(grace, int), "by the catalogue, a duration"
             stop(simulation, pod, now, "deleted", after=grace)
         else:
             stop(simulation, pod, now, _ENDS[fault.kind])
@@ -168,8 +168,8 @@ def _retry_later(
 
 def _crash_loop(simulation: ClusterSimulation, fault: Fault, now: int) -> None:
     every, pause = fault.parameters["every"], fault.parameters["pause"]
-    assert isinstance(every, int), "the catalogue says a duration"
-    assert isinstance(pause, int), "the catalogue says a duration"
+    assert isinstance(every, int), "by the catalogue, a duration"
+    assert isinstance(pause, int), "by the catalogue, a duration"
     pods = chosen(simulation, fault)
     if not pods:
         _retry_later(simulation, now, fault, _crash_loop)

@@ -16,30 +16,35 @@ _EXIT_CODES = {"completed": 0, "error": 1, "evicted": 137, "evicted_without_end"
 _REASONS = {"completed": "Completed"}
 
 
-def exact_pod(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
+def exact_pod(creator: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
     """The `number`-th exact pod of a workload."""
-    birth = PodArrival(spec.created, number, number)
-    draw = maker.draw("exact", number)
-    name = spec.name or _name(maker, birth)
+    arrival = PodArrival(spec.created, number, number)
+    draw = creator.draw("exact", number)
+    name = spec.name or _name(creator, arrival)
     uid = spec.uid or uuid_of(
-        maker.seed, maker.cluster_id, maker.spec.namespace, maker.spec.kind, name, spec.created
+        creator.seed,
+        creator.cluster_id,
+        creator.spec.namespace,
+        creator.spec.kind,
+        name,
+        spec.created,
     )
     scheduled = None if spec.never_scheduled else _or(spec.scheduled, spec.created)
     runs = _runs(spec)
     finished = runs[-1].ended_at if runs else None
-    gone = _gone(maker, spec, finished)
+    gone = _gone(creator, spec, finished)
     pod = SimulatedPod(
-        cluster_id=maker.cluster_id,
-        spec=maker.spec,
+        cluster_id=creator.cluster_id,
+        spec=creator.spec,
         name=name,
         uid=uid,
         created_at=spec.created,
-        owners=maker.owners(number, spec.created),
-        utilisation=maker.load().draw(draw),
+        owners=creator.owners(number, spec.created),
+        utilisation=creator.load().draw(draw),
         pod_ip=f"10.{draw.between(128, 191)}.{draw.between(0, 255)}.{draw.between(1, 254)}",
         replica=number,
         exact=True,
-        node_name=spec.node or maker.spec.node if scheduled is not None else "",
+        node_name=spec.node or creator.spec.node if scheduled is not None else "",
         scheduled_at=scheduled,
         acknowledged_at=_acknowledged(scheduled, runs),
         main_runs=runs,
@@ -47,7 +52,7 @@ def exact_pod(maker: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
         end=spec.ends,
         exit_code=_EXIT_CODES[spec.ends],
         deletion_requested_at=spec.deleted,
-        grace_seconds=maker.spec.grace_seconds,
+        grace_seconds=creator.spec.grace_seconds,
         gone_at=gone,
     )
     _give_loads(pod, spec, draw)
@@ -71,10 +76,10 @@ def _give_loads(pod: SimulatedPod, spec: PodSpec, draw: RandomStream) -> None:
         pod.later_loads[load.card] = tuple(sorted((*known, later), key=lambda each: each.from_at))
 
 
-def _name(maker: PodCreator, birth: PodArrival) -> str:
-    if maker.spec.kind == "Pod" and len(maker.spec.pods) > 1:
-        return f"{maker.spec.name}-{birth.replica}"
-    return next(maker.pod_names(birth, birth.at))
+def _name(creator: PodCreator, arrival: PodArrival) -> str:
+    if creator.spec.kind == "Pod" and len(creator.spec.pods) > 1:
+        return f"{creator.spec.name}-{arrival.replica}"
+    return next(creator.pod_names(arrival, arrival.at))
 
 
 def _or(value: int | None, default: int) -> int:
@@ -99,12 +104,12 @@ def _reason(until: int | None, exit_code: int) -> str:
     return "Completed" if exit_code == 0 else "Error"
 
 
-def _gone(maker: PodCreator, spec: PodSpec, finished: int | None) -> int | None:
+def _gone(creator: PodCreator, spec: PodSpec, finished: int | None) -> int | None:
     if spec.gone is not None:
         return spec.gone
     if spec.deleted is not None:
-        return max(spec.deleted, _or(finished, spec.deleted + maker.spec.grace_seconds))
-    return None if finished is None else finished + maker.spec.keep
+        return max(spec.deleted, _or(finished, spec.deleted + creator.spec.grace_seconds))
+    return None if finished is None else finished + creator.spec.keep
 
 
 def _acknowledged(scheduled: int | None, runs: list[Run]) -> int | None:

@@ -191,7 +191,7 @@ def _recreated(specs: NamespaceSpecs, fault: Fault) -> NamespaceSpecs:
 
 
 def _edited(specs: NamespaceSpecs, fault: Fault) -> NamespaceSpecs:
-    """The namespace says something else of itself, for a while."""
+    """The namespace has other labels for a while."""
     last = specs[-1]
     edited = {**last.labels, str(fault.parameters["label"]): str(fault.parameters["to"])}
     is_there = (last.created or 0) < fault.until_at and fault.from_at < (last.deleted or FOR_EVER)

@@ -27,7 +27,7 @@ class Card:
     index: int  # the `gpu` label of dcgm-exporter, `gpu_id` of the AMD one
     vendor: Literal["nvidia", "amd"]
     product: str  # as GPU feature discovery writes it: "NVIDIA-A100-SXM4-40GB"
-    model_name: str  # as NVML says it: "NVIDIA A100-SXM4-40GB"
+    model_name: str  # as in NVML: "NVIDIA A100-SXM4-40GB"
     memory_mib: int
     compute_slots: int  # 7 or 4 where MIG is possible; 1 elsewhere
     memory_slots: int  # 8 or 4 where MIG is possible; 1 elsewhere
@@ -87,7 +87,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """All that a node says about itself during `[from_at, until_at)`."""
+    """The state of a node during `[from_at, until_at)`."""
 
     from_at: int
     until_at: int | None

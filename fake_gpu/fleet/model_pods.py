@@ -275,7 +275,7 @@ class ClaimResult:
 
 @dataclass(frozen=True, slots=True)
 class ClaimLifetime:
-    """A ResourceClaim; `reserved` says which pod may use it from when until when."""
+    """A ResourceClaim; `reserved` has the pods that may use it, and when."""
 
     cluster_id: str
     namespace: str

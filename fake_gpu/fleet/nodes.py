@@ -172,11 +172,11 @@ def _state(
     interval = next(e for e in reversed(intervals) if e.from_at <= at)
     making = at < interval.ready_at
     there = [d for d in devices if d.exists_at(at)]
-    ill = {i.card_id for i in incidents if i.covers(at)}
+    unhealthy = {i.card_id for i in incidents if i.covers(at)}
     known = {d.resource for d in devices if d.resource and d.exists_from <= at}
     if spec.mig and spec.mig.strategy == "mixed" and not spec.dra:
         known.add("nvidia.com/gpu")  # registered with no devices when every card is cut
-    healthy = [d for d in there if d.card_id not in ill and not making]
+    healthy = [d for d in there if d.card_id not in unhealthy and not making]
     condition = _condition(spec, at)
     return NodeState(
         from_at=at,

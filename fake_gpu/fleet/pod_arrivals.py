@@ -88,7 +88,7 @@ class PodCreator:
         return self.spec.until if self.spec.until is not None else self.ended_at
 
     def first_arrivals(self) -> Iterator[PodArrival]:
-        """The births that follow from the scenario alone, in order; may be many, so lazily."""
+        """The arrivals that follow from the scenario alone, in order; may be many, so lazily."""
         if self.spec.pods or self.spec.kind == "DaemonSet":
             return
         if self.spec.arrivals is None:

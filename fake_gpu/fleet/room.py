@@ -22,7 +22,7 @@ from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 ANYTHING = ""  # the offer of a node to pods that ask for no device
 
 MOST_NODES_SHOWN = 10
-"""Of a fleet of thousands; the error names as many, and says how many more there are."""
+"""Of a fleet of thousands; the error names as many, and the number of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class Room:
             and not state.exporters_paused
         )
         product = self.specs[self.nodes[number].name].product
-        ill = self._unhealthy(number, at)
+        unhealthy = self._unhealthy(number, at)
         for offer in self._calendars[number].slots:
-            free = self._calendars[number].free(offer, at, ill) if takes else -1
+            free = self._calendars[number].free(offer, at, unhealthy) if takes else -1
             self._index.put(offer, product, number, free)
         self._index.put(ANYTHING, product, number, len(self._pods[number]) if takes else -1)
 
@@ -179,7 +179,7 @@ class Room:
         only: Sequence[str] = (),
     ) -> list[GivenDevices] | None:
         calendar = self._calendars[number]
-        ill = frozenset() if pod.exact else self._unhealthy(number, at)
+        unhealthy = frozenset() if pod.exact else self._unhealthy(number, at)
         taken: list[GivenDevices] = []
         for want in wants:
             shared = self.claims.shared_bookings(pod.spec, want.claim)
@@ -193,7 +193,7 @@ class Room:
                 want.count,
                 at,
                 end,
-                unusable=ill,
+                unusable=unhealthy,
                 only=only,
                 whole_lifetime=whole_lifetime,
             )
@@ -230,12 +230,12 @@ class Room:
         if not calendar.plain:
             self._recount(number, at)
             return
-        ill = self._unhealthy(number, at)
+        unhealthy = self._unhealthy(number, at)
         for lot in lots:
             units = sum(
                 booking.replica_count
                 for booking in lot.bookings
-                if booking.device.exists_at(at) and booking.device.card_id not in ill
+                if booking.device.exists_at(at) and booking.device.card_id not in unhealthy
             )
             free = self._index.free(lot.resource, number)
             if free >= 0 and units:
@@ -255,10 +255,10 @@ class Room:
     def counts_agree(self, at: int) -> bool:
         """Whether the quick counts are those of counting anew; for tests."""
         for number, calendar in enumerate(self._calendars):
-            ill = self._unhealthy(number, at)
+            unhealthy = self._unhealthy(number, at)
             for offer in calendar.slots:
                 quick = self._index.free(offer, number)
-                if quick >= 0 and quick != calendar.free(offer, at, ill):
+                if quick >= 0 and quick != calendar.free(offer, at, unhealthy):
                     return False
         return True
 
@@ -339,7 +339,7 @@ class Room:
         more = f" and {len(free) - MOST_NODES_SHOWN} more" if len(free) > MOST_NODES_SHOWN else ""
         return (
             f"it wants {wanted} from {format_instant(instant(at))}, and no node has them free for "
-            f"all of its time; nodes then, with what is free at first: {shown}{more}"
+            f"all of its time; nodes then, with their free devices at first: {shown}{more}"
         )
 
     def _why_not(self, pod: SimulatedPod, number: int, until: int) -> str:

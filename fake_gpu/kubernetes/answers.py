@@ -152,7 +152,7 @@ def list_text(
 
 
 def bookmark(resource: Resource, resource_version: int, initial_end: bool = False) -> Document:
-    """The object of the event that says how far a watch has come."""
+    """The object of the event with the version up to which a watch has sent."""
     meta: Document = {"resourceVersion": str(resource_version)}
     if initial_end:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}

@@ -1,7 +1,7 @@
 """Pods as faulty kubelets write them: starts rewritten, ends before starts.
 
 Put here: faults in a pod's document, for all its readers.
-Not here: faults of requests and streams (`trouble`, `watch`).
+Not here: faults of requests and streams (`request_faults`, `watch`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ EVENT_SECONDS = 3600
 
 
 def event_changes(changes: Iterable[Change], version_at: Callable[[int], int]) -> list[Change]:
-    """Every event of these pods: added with the change that it tells of, deleted an hour later."""
+    """Every event of these pods: added with its change, deleted an hour later."""
     events: list[Change] = []
     seen: set[tuple[str, str]] = set()
     for change in changes:

@@ -1,7 +1,7 @@
 """Faults of a Kubernetes API: the ones in force now, and counts of the responses that they changed.
 
 Put here: finding a fault by its kind, and its parameters.
-Not here: the effect of a fault on a response (`trouble`, `lists`, `watch`, `timeline`,
+Not here: the effect of a fault on a response (`request_faults`, `lists`, `watch`, `timeline`,
 `distortion`), or its description (`fake_gpu.faults.fault_catalogue`).
 """
 

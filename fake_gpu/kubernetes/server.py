@@ -28,12 +28,12 @@ from fake_gpu.kubernetes import resources
 from fake_gpu.kubernetes.answers import ApiRefusal, unknown_path
 from fake_gpu.kubernetes.faults import ApiFaults
 from fake_gpu.kubernetes.forms import Document
-from fake_gpu.kubernetes.hub import StepHub
 from fake_gpu.kubernetes.lists import read_list, read_one
 from fake_gpu.kubernetes.objects import ObjectHistory
+from fake_gpu.kubernetes.open_watches import OpenWatches
+from fake_gpu.kubernetes.request_faults import RequestFaults
 from fake_gpu.kubernetes.resources import Resource, resources_of
 from fake_gpu.kubernetes.texts import encoded
-from fake_gpu.kubernetes.trouble import Trouble
 from fake_gpu.kubernetes.view import View
 from fake_gpu.kubernetes.watch import WatchRequest, watch_stream
 from fake_gpu.kubernetes.writes import (
@@ -79,13 +79,13 @@ class KubernetesApi:
         self.history = history or ObjectHistory(cluster, faults, ledger)
         self.faults = ApiFaults(cluster.cluster_id, faults, ledger)
         self.view = View(self.history, clock, self.faults, history_seconds)
-        self.hub = StepHub()
+        self.hub = OpenWatches()
         self.token = token
         self.resources = resources_of(cluster.workloads)
         self.is_silent = False
         self.written = written or WrittenObjects()
         self._change_workload = change_workload
-        self._trouble = Trouble(self.view)
+        self._request_faults = RequestFaults(self.view)
         clock.add_listener(self._on_step)
         self.app = Starlette(routes=self._routes(), exception_handlers={404: self._unknown_path})
 
@@ -164,15 +164,15 @@ class KubernetesApi:
         return list_or_watch
 
     def _list(self, resource: Resource, request: Request) -> Response:
-        self._trouble.refuse("list", resource, _namespace(request))
+        self._request_faults.refuse("list", resource, _namespace(request))
         text = read_list(self.view, resource, _namespace(request), dict(request.query_params))
         if resource.plural in resources.WRITTEN:
             text = self._with_written(resource, _namespace(request), text)
-        body = self._trouble.spoil(resource, text.encode())
+        body = self._request_faults.truncated(resource, text.encode())
         return Response(body, media_type="application/json")
 
     def _watch(self, resource: Resource, request: Request) -> Response:
-        self._trouble.refuse("watch", resource, _namespace(request))
+        self._request_faults.refuse("watch", resource, _namespace(request))
         wanted = WatchRequest.of(
             self.view, resource, _namespace(request), dict(request.query_params)
         )
@@ -184,7 +184,7 @@ class KubernetesApi:
             try:
                 self._admit(request)
                 name = request.path_params["name"]
-                self._trouble.refuse("get", resource, _namespace(request), name)
+                self._request_faults.refuse("get", resource, _namespace(request), name)
                 written = self.written.find(resource, _namespace(request), name)
                 if written is not None:
                     return _json(written)
@@ -195,7 +195,7 @@ class KubernetesApi:
         return get
 
     def _with_written(self, resource: Resource, namespace: str, text: str) -> str:
-        """The last page of a list also has what clients wrote."""
+        """The last page of a list also has the objects that clients wrote."""
         written = self.written.of(resource, namespace)
         page = json.loads(text) if written else {}
         if not written or page["metadata"].get("continue"):
@@ -224,7 +224,7 @@ class KubernetesApi:
                 self._admit(request)
                 verb = {"POST": "create", "PATCH": "patch"}.get(request.method, "delete")
                 namespace, name = _namespace(request), request.path_params.get("name", "")
-                self._trouble.refuse(verb, resource, namespace, name)
+                self._request_faults.refuse(verb, resource, namespace, name)
                 body = await _body(request)
                 made = await run_in_threadpool(write, resource, namespace, name, body)
                 return _json(made, 201 if verb == "create" else 200)
@@ -298,7 +298,7 @@ class KubernetesApi:
             return _refused(ApiRefusal(400, "BadRequest", "the object provided is not a review"))
         served = resources.serves(self.resources, verb, group, plural, part)
         namespace = str(asked.get("namespace", ""))
-        allowed = served and self._trouble.allows(verb, plural, namespace)
+        allowed = served and self._request_faults.allows(verb, plural, namespace)
         body["status"] = {"allowed": allowed} | ({} if allowed else {"reason": "RBAC: no rule"})
         return JSONResponse(body, status_code=201)
 

@@ -1,6 +1,6 @@
 """The stream of one watch: existing objects, changes, bookmarks, and its end.
 
-Put here: the events and their times. Not here: access (`server`), or the clock (`hub`).
+Put here: the events and their times. Not here: access (`server`), or the clock (`open_watches`).
 
 In driven mode a bookmark follows every step of the clock, also when nothing changed: it shows the
 watcher that all events until then were sent. Elsewhere bookmarks come once a minute, as from a real
@@ -21,9 +21,9 @@ from fake_gpu.kubernetes.answers import (
     too_old,
 )
 from fake_gpu.kubernetes.faults import chosen, drawn, forbids
-from fake_gpu.kubernetes.hub import OpenWatch, StepHub
 from fake_gpu.kubernetes.lists import Params, whole_param
 from fake_gpu.kubernetes.objects import Change
+from fake_gpu.kubernetes.open_watches import OpenWatch, OpenWatches
 from fake_gpu.kubernetes.resources import Resource
 from fake_gpu.kubernetes.selectors import BadSelector, Test, matcher
 from fake_gpu.kubernetes.texts import encoded
@@ -32,7 +32,7 @@ from fake_gpu.kubernetes.view import View
 # The age of the events that a replaying watch sends again.
 REPLAYED_SECONDS = 3600
 BOOKMARK_SECONDS = 60  # virtual; a real server sends one about every minute
-# Unless the client says otherwise, a watch lasts this long (a real server: 30 to 60 minutes).
+# The default duration of a watch (a real server: 30 to 60 minutes).
 DEFAULT_TIMEOUT_SECONDS = 1800
 # Real seconds between two looks at a clock that goes by itself.
 _POLL_SECONDS = 0.05
@@ -80,18 +80,18 @@ class WatchRequest:
 
 
 # The type of an event, and the JSON of its object.
-Told = tuple[str, str]
+WatchEvent = tuple[str, str]
 
 
 class _Ended(Exception):
     """The stream ends here, after the remaining events."""
 
-    def __init__(self, last_words: Told | None = None) -> None:
+    def __init__(self, last_event: WatchEvent | None = None) -> None:
         super().__init__("the watch ended")
-        self.last_words = last_words
+        self.last_event = last_event
 
 
-class _Telling:
+class _WatchEvents:
     """The objects that one watcher knows, and its next events."""
 
     def __init__(self, view: View, wanted: WatchRequest) -> None:
@@ -101,7 +101,7 @@ class _Telling:
         self.bookmarked_at = wanted.opened_at
         self.faults_from = wanted.opened_at  # a cut in the past does not cut a new watch
 
-    def beginning(self) -> list[Told]:
+    def first_events(self) -> list[WatchEvent]:
         """The present state, when it was asked for; or the refusal to go on from there."""
         at = self.view.second()
         version, wanted = self.view.version(at), self.wanted
@@ -124,7 +124,7 @@ class _Telling:
         self.sent = version
         return events
 
-    def news(self, at: int, driven: bool) -> list[Told]:
+    def new_events(self, at: int, driven: bool) -> list[WatchEvent]:
         """Everything since the last time, and a bookmark when one is due."""
         self._refuse_faults(at)
         version = self.view.version(at)
@@ -156,7 +156,7 @@ class _Telling:
             return False
         return wanted.test is None or wanted.test(change.object)
 
-    def _event(self, change: Change) -> Told | None:
+    def _event(self, change: Change) -> WatchEvent | None:
         """A change as an event; into and out of the selector it is an addition or a deletion."""
         if self.wanted.namespace and change.namespace != self.wanted.namespace:
             return None
@@ -197,7 +197,7 @@ class _Telling:
                 raise _Ended
         self.faults_from = at
 
-    def _replayed(self, at: int) -> list[Told]:
+    def _replayed(self, at: int) -> list[WatchEvent]:
         """Old versions sent once more, of deleted objects too, as some clients and caches do."""
         faults, kind = self.view.faults, self.wanted.resource.kind
         fault = faults.active("watch_replays", at)
@@ -220,28 +220,30 @@ class _Telling:
         return True
 
 
-async def watch_stream(view: View, hub: StepHub, wanted: WatchRequest) -> AsyncIterator[bytes]:
+async def watch_stream(
+    view: View, watches: OpenWatches, wanted: WatchRequest
+) -> AsyncIterator[bytes]:
     """The chunks of one watch: one JSON document a line."""
-    open_watch = hub.take_seat()
-    telling = _Telling(view, wanted)
+    open_watch = watches.open()
+    events = _WatchEvents(view, wanted)
     try:
-        for event in telling.beginning():
+        for event in events.first_events():
             yield _line(event)
-        while not hub.closed:
+        while not watches.closed:
             at = view.second()
-            for event in telling.news(at, view.clock.mode == "driven"):
+            for event in events.new_events(at, view.clock.mode == "driven"):
                 yield _line(event)
-            hub.mark_sent(open_watch, at)
-            if at >= wanted.until or hub.closed:
+            watches.mark_sent(open_watch, at)
+            if at >= wanted.until or watches.closed:
                 return
             # A step may have been seen before its wake-up came: events are not sent twice.
-            while view.second() == at and not hub.closed:
+            while view.second() == at and not watches.closed:
                 await _next_step(view, open_watch)
     except _Ended as ended:
-        if ended.last_words is not None:
-            yield _line(ended.last_words)
+        if ended.last_event is not None:
+            yield _line(ended.last_event)
     finally:
-        hub.leave(open_watch)
+        watches.leave(open_watch)
 
 
 async def _next_step(view: View, open_watch: OpenWatch) -> None:
@@ -252,13 +254,13 @@ async def _next_step(view: View, open_watch: OpenWatch) -> None:
     open_watch.wake.clear()  # set again by a change of the clock or the end of the hub
 
 
-def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> Told:
+def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> WatchEvent:
     return "BOOKMARK", encoded(bookmark(resource, version, initial_end))
 
 
-def _error(refusal: ApiRefusal) -> Told:
+def _error(refusal: ApiRefusal) -> WatchEvent:
     return "ERROR", encoded(refusal.status())
 
 
-def _line(told: Told) -> bytes:
-    return f'{{"type":"{told[0]}","object":{told[1]}}}\n'.encode()
+def _line(event: WatchEvent) -> bytes:
+    return f'{{"type":"{event[0]}","object":{event[1]}}}\n'.encode()

@@ -118,7 +118,7 @@ class AnswerFaults:
     ) -> list[WindowSeries]:
         """The series that reach the querier, before it unites replicas.
 
-        `resolution_ms` is how coarse they may be at most, as the request says.
+        `resolution_ms` is the coarsest resolution that the request allows.
         """
         found = self._after_history(found, at)
         found = self._coarse(found, function, resolution_ms)
@@ -260,7 +260,7 @@ class AnswerFaults:
         return None
 
     def differs(self, fault: Fault, at: int, shown: bytes, without: bytes) -> None:
-        """Count a fault of which only whole answers tell whether it changed anything."""
+        """Count a fault whose effect is visible in whole answers only."""
         if shown != without:
             self._fire(fault, at, "another answer")
 

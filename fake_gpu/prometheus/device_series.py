@@ -73,9 +73,9 @@ class _Run:
         _, first, self._which = np.unique(states, return_index=True, return_inverse=True)
         self._examples = [intervals[position] for position in first.tolist()]
 
-    def swept(self, said: TrackValues) -> Sweep:
+    def swept(self, values: TrackValues) -> Sweep:
         from_at, until_at = self.intervals[0].from_at, self.intervals[-1].until_at
-        return Sweep(from_at * 1000, until_at * 1000, self.track, said)
+        return Sweep(from_at * 1000, until_at * 1000, self.track, values)
 
     def levels(
         self, value: Callable[[EntityInterval], float], known: dict[int, float]

@@ -64,7 +64,7 @@ def sources_of(
     def lines(target: Target, start_ms: int, end_ms: int) -> LineCounts:
         return counters[target.name](start_ms, end_ms)
 
-    # It looks at which series there are, and that does not count as telling of them.
+    # It reads which series there are, and that does not count as serving them.
     added = SeriesAdded(targets, [s.source if isinstance(s, DisturbedSeries) else s for s in found])
     found += [
         ForgedSeries(fault, faults, targets[0].interval_ms) for fault in faults.of("forged_series")

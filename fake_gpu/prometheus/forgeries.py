@@ -59,7 +59,7 @@ class SecondExporter:
 
 
 class ForgedSeries:
-    """A tenant's exporter that says another tenant uses devices."""
+    """A tenant's exporter that claims devices for another tenant."""
 
     def __init__(self, fault: Fault, faults: SampleFaults, interval_ms: int) -> None:
         self.fault = fault

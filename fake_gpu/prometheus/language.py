@@ -37,7 +37,7 @@ _OPERATORS: dict[str, Operator] = {"=": "=", "!=": "!=", "=~": "=~", "!~": "!~"}
 _UNSPOKEN_OPERATORS = frozenset(["+", "-", "*", "/", "%", "^", "==", "!=", "<=", ">=", "<", ">"])
 METRIC_NAME = "__name__"
 SPOKEN = (
-    "the simulated fleet speaks selectors, with or without a range, "
+    "the simulated fleet supports selectors, with or without a range, "
     "avg_, max_, min_ and count_over_time of one of them with a range, "
     "label_replace of these with a fixed text and an empty source and pattern, and `or` of all"
 )

@@ -110,7 +110,7 @@ def _part(pattern: str, at: int, in_class: bool) -> tuple[str, str]:
         return _escape(pattern, at)
     if in_class:
         if pattern.startswith("[:", at):
-            raise BadPattern(f"the simulated fleet does not speak [[:class:]]: `{pattern}`")
+            raise BadPattern(f"the simulated fleet does not support [[:class:]]: `{pattern}`")
         return char, "\\[" if char == "[" else char
     if char == "$":
         # Python's $ also matches before a last line break; RE2's does not.

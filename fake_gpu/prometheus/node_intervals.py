@@ -1,6 +1,6 @@
 """The state of every card and instance of a node over a day, as intervals without a change.
 
-Put here: use, power, energy and trouble of entities, cut into intervals.
+Put here: use, power, energy and incidents of entities, cut into intervals.
 Not here: the series that exporters make of them (`device_series`).
 """
 
@@ -54,8 +54,8 @@ class _Level(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
-    """An incident of a card, with its start and end."""
+class _CardIncidents:
+    """The incidents of a card, and the times at which its series change because of them."""
 
     incidents: list[Incident]
     marks: list[int]
@@ -88,8 +88,8 @@ class NodeIntervals:
         }
         for entity in entities:
             levels = power[entity.card.card_id]
-            trouble = self._trouble(entity.card)
-            if not trouble.marks and _same_edges(steps[id(entity)], levels):
+            card_incidents = self._card_incidents(entity.card)
+            if not card_incidents.marks and _same_edges(steps[id(entity)], levels):
                 pairs = zip(steps[id(entity)], levels, strict=True)
                 yield from [self._alone(entity, step, level) for step, level in pairs]
                 continue
@@ -105,8 +105,8 @@ class NodeIntervals:
                         max(level.from_at, step.from_at),
                         min(level.until_at, step.until_at),
                     )
-                    if trouble.marks:
-                        yield from self._cut(entity, step, start, end, level, trouble)
+                    if card_incidents.marks:
+                        yield from self._cut(entity, step, start, end, level, card_incidents)
                     else:
                         yield self._interval(entity, step, start, end, level, None)
 
@@ -128,10 +128,10 @@ class NodeIntervals:
         self.use.remember_energy(card, from_at, until_at, spent)
         return levels
 
-    def _trouble(self, card: Card) -> _Trouble:
+    def _card_incidents(self, card: Card) -> _CardIncidents:
         own = [i for i in self.use.node.incidents if i.card_id == card.card_id]
         marks = {i.from_at for i in own} | {i.until_at for i in own if i.until_at is not None}
-        return _Trouble(own, sorted(marks | set(self.resets)))
+        return _CardIncidents(own, sorted(marks | set(self.resets)))
 
     def _cut(
         self,
@@ -140,12 +140,12 @@ class NodeIntervals:
         start: int,
         end: int,
         level: _Level,
-        trouble: _Trouble,
+        card_incidents: _CardIncidents,
     ) -> Iterator[EntityInterval]:
-        """Cut where something goes wrong with the card, or is repaired."""
-        edges = [start, *(mark for mark in trouble.marks if start < mark < end), end]
+        """Cut where an incident of the card begins or ends."""
+        edges = [start, *(mark for mark in card_incidents.marks if start < mark < end), end]
         for low, high in pairwise(edges):
-            incident = dcgm.incident_at(trouble.incidents, entity.card.card_id, low)
+            incident = dcgm.incident_at(card_incidents.incidents, entity.card.card_id, low)
             if incident is None or incident.mode != "lost":
                 yield self._interval(entity, step, low, high, level, incident)
 
@@ -164,11 +164,11 @@ class NodeIntervals:
         return EntityInterval(entity, step, low, high, level.milliwatts, spent, incident, state)
 
     def held(self, start_ms: int, end_ms: int) -> Iterator[tuple[Entity, EntityState, int, int]]:
-        """Who has each entity, while it says anything, in the days of a range."""
+        """The holders of each entity that has series, in the days of a range."""
         from_at = start_ms // DAY_MS * DAY_MS // 1000
         until_at = (end_ms // DAY_MS + 1) * DAY_MS // 1000
         for entity in self.use.entities:
-            lost = [i for i in self._trouble(entity.card).incidents if i.mode == "lost"]
+            lost = [i for i in self._card_incidents(entity.card).incidents if i.mode == "lost"]
             for step in self.use.steps(entity, from_at, until_at, loads=False):
                 for low, high in _without(step.from_at, step.until_at, lost):
                     yield entity, step, low * 1000, high * 1000

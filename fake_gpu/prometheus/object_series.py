@@ -75,10 +75,10 @@ class ObjectSeries:
         family = self.families[name]
         found = Shapes(self.target, name, matchers)
         for version in self._versions_with_series(family, *_days(start_ms, end_ms)):
-            said: dict[tuple[str, ...], int] = {}
+            seen_until: dict[tuple[str, ...], int] = {}
             for line in family.lines(self._document(version)):
                 names, values = zip(*line.labels, strict=True)
-                found.add(names, values, version.from_at, version.until_at, line.value, said)
+                found.add(names, values, version.from_at, version.until_at, line.value, seen_until)
         return found
 
     def _made(self, family: ObjectMetric, first_day: int, last_day: int) -> list[ExposedSeries]:

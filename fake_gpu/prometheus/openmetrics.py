@@ -115,7 +115,7 @@ def _left_alone() -> None:
 
 
 def _write_shared(day: int) -> Path:
-    assert _exported is not None, "a copied process has what its parent had"
+    assert _exported is not None, "a forked process has the data of its parent"
     return _exported.write(day)
 
 

@@ -83,9 +83,9 @@ class PodSeries:
         """The series of a metric in the window, for a table; they are not remembered."""
         found = Shapes(self.target, name, matchers)
         for number in self.index.between(start_ms, end_ms):
-            said: dict[tuple[str, ...], int] = {}
+            seen_until: dict[tuple[str, ...], int] = {}
             for interval in self.families[name](self.index.pods[number]):
-                found.add(*interval, said)
+                found.add(*interval, seen_until)
         return found
 
     def _of(self, name: str, pod: PodLifetime) -> list[ExposedSeries]:

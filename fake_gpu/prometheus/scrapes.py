@@ -32,7 +32,7 @@ DAY_MS = 24 * HOUR_MS
 LATE_ONE_IN = 40
 LATEST_MS = 47
 SMALLEST_LATENESS_MS = 3  # below it, Prometheus writes the intended time
-# One digest of 64 bytes says of 32 scrapes whether they are late, and by how much.
+# One digest of 64 bytes decides for 32 scrapes whether they are late, and by how much.
 _SCRAPES_PER_DIGEST = 32
 # The oldest sample that a federation finds: the look-back of the Prometheus that it queries.
 OLDEST_COLLECTED_MS = 300_000
@@ -165,20 +165,20 @@ class Grid:
         self,
         block: Callable[[int, int], TimeBlock],
         part_ms: int = HOUR_MS,
-        told: Callable[[int, int], None] | None = None,
+        on_range: Callable[[int, int], None] | None = None,
     ) -> None:
-        """`told` is called with every closed range that is returned."""
+        """`on_range` is called with every closed range that is returned."""
         self._block = block
         self._part_ms = part_ms
-        self._told = told
+        self._on_range = on_range
         self._parts: OrderedDict[int, TimeBlock] = OrderedDict()
         self._windows: OrderedDict[tuple[int, int], TimeBlock] = OrderedDict()
 
     def shown(self, from_ms: int, until_ms: int) -> TimeBlock:
         """The samples in the closed range, which are counted as returned."""
         block = self.between(from_ms, until_ms)
-        if self._told is not None:
-            self._told(from_ms, until_ms)
+        if self._on_range is not None:
+            self._on_range(from_ms, until_ms)
         return block
 
     def between(self, from_ms: int, until_ms: int) -> TimeBlock:

@@ -35,7 +35,7 @@ class ValueSegment:
         return ValueSegment(from_ms, until_ms, self.value)
 
     def continues(self, other: AnySegment) -> bool:
-        """Whether `other`, which begins where this one ends, says the same."""
+        """Whether `other`, which begins where this one ends, has the same value."""
         if not isinstance(other, ValueSegment):
             return False
         return self.value == other.value or (
@@ -134,7 +134,7 @@ class ExposedSeries:
 
 
 def joined(segments: Iterable[AnySegment]) -> tuple[AnySegment, ...]:
-    """Segments in order, with those joined that adjoin and say the same."""
+    """Segments in order, with those joined that adjoin and have one value."""
     result: list[AnySegment] = []
     for segment in segments:
         last = result[-1] if result else None

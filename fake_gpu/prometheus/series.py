@@ -297,7 +297,7 @@ class WindowSeries:
 
 @runtime_checkable
 class NamesSource(Protocol):
-    """A source that can say which metrics it has without making all of their series."""
+    """A source that knows which metrics it has without making all of their series."""
 
     def names_in(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> set[str]:
         """The names of the metrics that have samples in the closed range."""

@@ -44,9 +44,9 @@ class Shapes:
         from_at: int,
         until_at: int | None,
         number: float,
-        said: dict[Texts, int],
+        seen_until: dict[Texts, int],
     ) -> None:
-        """One interval of a series; `said` has those of its object, and until when each was."""
+        """One interval of a series; `seen_until` has those of its object, and when each ended."""
         until = _NEVER if until_at is None else until_at
         if until <= from_at:
             return
@@ -58,8 +58,8 @@ class Shapes:
                 self._target, self._name, names, values, self._matchers
             )
         # Of two equal series in one scrape, Prometheus keeps the first.
-        if shape.is_chosen(values) and said.get(values, from_at) <= from_at:
-            said[values] = until
+        if shape.is_chosen(values) and seen_until.get(values, from_at) <= from_at:
+            seen_until[values] = until
             shape.add(values, from_at, until, number)
 
     def pour(

@@ -89,22 +89,22 @@ class Sweep:
     from_ms: int
     until_ms: int
     track: Track
-    said: TrackValues
+    values: TrackValues
 
     def at(self, time_ms: int) -> float:
         import numpy as np
 
         times = np.array([time_ms], dtype=np.int64)
         positions = self.track.starts.searchsorted(times, side="right") - 1
-        return float(self.said.at(positions, times)[0])
+        return float(self.values.at(positions, times)[0])
 
     def numbers(self, block: TimeBlock, low: int, high: int) -> Floats:
         """At some scrapes of a block."""
         positions = self.track.positions(block)[low:high]
-        return self.said.at(positions, block.real_array()[low:high])
+        return self.values.at(positions, block.real_array()[low:high])
 
     def clipped(self, from_ms: int, until_ms: int) -> Sweep:
-        return Sweep(from_ms, until_ms, self.track, self.said)
+        return Sweep(from_ms, until_ms, self.track, self.values)
 
     def continues(self, other: object) -> bool:
         return False

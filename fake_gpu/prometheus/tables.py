@@ -168,7 +168,7 @@ class SeriesTable:
             if order != before:
                 firsts.append(place)
                 before = order
-            # A name that is used again, where nothing else tells the two apart, is one series.
+            # A name that is used again, where nothing else distinguishes the two, is one series.
             elif columns.from_ms[place] < columns.until_ms[last] or numbers[place] != numbers[last]:
                 return None
             last = place

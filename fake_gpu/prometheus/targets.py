@@ -28,10 +28,10 @@ _PLACES = {
 }
 # Exporters with a target on each node, and the vendor of the cards that a node must have for it.
 _PER_NODE = {DCGM: "nvidia", AMD: "amd", KUBELET: ""}
-# These two speak of other pods, and are scraped with honorLabels wherever they are installed.
+# These two describe other pods, and are scraped with honorLabels wherever they are installed.
 _ALWAYS_HONOURED = frozenset({KUBE_STATE_METRICS, SCHEDULER})
-# kube-state-metrics speaks of others; its own instance says nothing and changes at restarts, and
-# its pod would be taken for the pod that it speaks of.
+# kube-state-metrics describes others; its own instance means nothing and changes at restarts, and
+# its pod would be mistaken for the pod that it describes.
 _DROPPED_FROM_SAMPLES = {KUBE_STATE_METRICS: ("instance",)}
 
 

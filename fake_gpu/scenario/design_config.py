@@ -5,7 +5,7 @@ Not here: the project's own scenario file (`spec`).
 
 The design document's: which GPU of which node is used by which pod, and how much. The operator's:
 pools of nodes (`nodePools`), old (`gpuProduct`, `gpuCount`, `gpuMemory`) or new (`gpu: {profile}`).
-A pool says nothing about the number of its nodes, so a scenario has one node of the pool's name; in
+A pool does not have the number of its nodes, so a scenario has one node of the pool's name; in
 a real cluster (`fake_gpu.cluster`) it is every node with the pool's label.
 
 A node of the design document's format may also have `mig-strategy` (else the file's), `replicas`

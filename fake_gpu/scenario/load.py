@@ -100,7 +100,7 @@ def read_scenario(text: str, source: str, folder: Path | None) -> LoadedScenario
         raise BadScenario(source, [Problem(0, "", "the file is empty", "begin with `name:`")])
     entries = reader.entries(node, "") or {}
     if "from" in entries:
-        with suppress(InvalidScenarioValue):  # the reader says so itself, with the line
+        with suppress(InvalidScenarioValue):  # the reader reports it, with the line
             reader.context["start"] = parse_time(str(entries["from"][1].value), None)
     scenario = reader.record(node, Scenario, "")
     reader.finish()

@@ -4,7 +4,7 @@ Put here: streams of draws, one per object.
 Not here: the draws (`fleet`, `prometheus`, `kubernetes`, `faults`).
 
 Every draw comes from SHA-256 over the seed and the names of the thing. So adding a workload
-changes nothing about the others, and no floating-point library has a say: exponential and normal
+changes nothing about the others, and no floating-point library is used: exponential and normal
 draws are computed with `decimal`, whose results are defined to the last digit.
 """
 

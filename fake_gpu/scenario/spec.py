@@ -140,7 +140,7 @@ def _fault(node: yaml.Node, path: str, reader: Reader) -> FaultSpec:
 
 def _check_fault(name: str, base: dict[str, Any], given: Mapping[str, object]) -> None:
     if name in ("namespace_recreated", "label_edited") and not given["namespace"]:
-        raise InvalidScenarioValue(f"{name} needs `namespace`", "say which one")
+        raise InvalidScenarioValue(f"{name} needs `namespace`", "name one")
     if name == "card_unhealthy" and given["mode"] not in MODES:
         raise InvalidScenarioValue(f"mode: {given['mode']!r}", "one of: " + ", ".join(MODES))
     if base["from"] is not None and base["until"] is not None and base["until"] <= base["from"]:

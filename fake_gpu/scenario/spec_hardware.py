@@ -118,7 +118,7 @@ class NodeChangeSpec:
 @dataclass(frozen=True, slots=True)
 class IncidentSpec:
     card: int = key("Which card.")
-    from_: Time = key("When it falls ill.")
+    from_: Time = key("When it becomes unhealthy.")
     until: Time | None = key("When it is well again; never when left out.", default=None)
     mode: Literal["xid", "lost", "ecc", "unhealthy"] = key("The failure.", default="xid")
     xid: int = key("The XID that DCGM shows.", default=79)
@@ -174,7 +174,7 @@ class NodeSpec:
     )
     leaves: Time | None = key("When it is deleted; never when left out.", default=None)
     changes: tuple[NodeChangeSpec, ...] = key("Dated changes of the node.", factory=tuple)
-    incidents: tuple[IncidentSpec, ...] = key("Cards that fall ill.", factory=tuple)
+    incidents: tuple[IncidentSpec, ...] = key("Cards that become unhealthy.", factory=tuple)
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MAXIMUM_NODES:

@@ -29,7 +29,7 @@ from fake_gpu.scenario.utilisation import BUSY_LOAD, LoadNotation, parse_load
 # A scenario is a story; a million pods are a trace or a bench.
 MAXIMUM_REPLICAS = 5000
 
-# How long the object of an ended pod stays, when nothing else is said.
+# How long the object of an ended pod stays by default.
 KEPT_SECONDS = 600
 
 KNOWN_KINDS = {

@@ -4,7 +4,7 @@ Put here: a fault's cluster, node, card, job, namespace, resource, replica and t
 the scenario.
 Not here: the form of a fault line (`spec`), or the changes made by a fault (`fleet.summary`).
 
-The subject of a forged series is not checked: a tenant that invents series invents names, too.
+The subject of a forged series is not checked: a tenant that forges series also forges names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def target_problems(scenario: Scenario) -> list[Problem]:
 
 
 def target_warnings(scenario: Scenario) -> tuple[str, ...]:
-    """Faults whose time is not the scenario's: possible, and hardly meant."""
+    """Faults whose time is not the scenario's: possible, and probably a mistake."""
     whole = f"{_shown(scenario.from_)} to {_shown(scenario.until)}"
     return tuple(
         f"line {fault.line}: {fault.kind} is in force from {_shown(fault.from_at)} to "

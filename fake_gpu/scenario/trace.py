@@ -49,7 +49,7 @@ MAXIMUM_ROWS = 2_000_000
 
 _FRACTION = re.compile(r"\.(\d+)", re.ASCII)
 _EPOCH = re.compile(r"(-?\d+)(?:\.(\d*))?", re.ASCII)
-# The year 5138 in seconds, March 1973 in milliseconds: the former is never meant.
+# The year 5138 in seconds, March 1973 in milliseconds: a trace never has the former.
 FIRST_MILLISECOND = 100_000_000_000
 
 

@@ -53,7 +53,7 @@ def pods_of(rows: Iterable[TraceRow], source: str) -> list[TracedPod]:
 
 
 def _add(pod: TracedPod, row: TraceRow, source: str) -> None:
-    """One more row of a pod, which says the same of it as the first."""
+    """One more row of a pod, which has the same facts as the first."""
     first, remedy = pod.row, "rows of one pod differ in resource and count alone"
     for name in COLUMNS:
         ours, theirs = getattr(first, name), getattr(row, name)
@@ -114,7 +114,7 @@ def workloads_of(pods: Iterable[TracedPod], source: str) -> tuple[WorkloadSpec, 
 def _workload(key: tuple[str, ...], pods: Sequence[TracedPod], source: str) -> WorkloadSpec:
     namespace, kind, name, product, _ = key
     requests = pods[0].requests
-    # The label of a MIG node may be another one, and the resource says enough; AMD has its own.
+    # The label of a MIG node may be another one, and the resource suffices; AMD has its own.
     plain = product.startswith(("NVIDIA", "Tesla")) and set(requests) <= {"nvidia.com/gpu"}
     ordered = sorted(pods, key=lambda pod: (pod.row.created_at, pod.row.pod, pod.row.uid))
     try:

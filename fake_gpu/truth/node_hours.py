@@ -78,7 +78,7 @@ class _Node:
 
     def _fewest(self, at: int, holds: list[TrueHold]) -> int:
         """The bound at one second, from counts alone."""
-        # A card of its own for each; pods that share a claim or a card are on one card, and say so.
+        # A card of its own for each; pods that share a claim or a card are on one card.
         whole = len({hold.device.device_id for hold in holds if hold.device.makeup in WHOLE})
         return whole + self._fewest_shared(holds) + self._fewest_mig(at, holds)
 

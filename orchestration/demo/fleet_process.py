@@ -53,11 +53,11 @@ class ServedFleet:
     def clock_url(self) -> str:
         return f"{self.control_url}/-/clock"
 
-    def advance_to(self, when: datetime, telling: Collection[str] | None = None) -> None:
+    def advance_to(self, when: datetime, woken: Collection[str] | None = None) -> None:
         """Advance both clocks; returns when every open watch (of these clusters) is up to date."""
         self.clock.advance_to(when)
         try:
-            self.connection.send((when, None if telling is None else tuple(telling)))
+            self.connection.send((when, None if woken is None else tuple(woken)))
         except OSError as cause:
             raise _process_gone(cause) from None
         _receive(self.connection, STEP_SECONDS_LIMIT)
@@ -107,8 +107,8 @@ def _serve(scenario: str, connection: Connection) -> None:
         connection.send((running.thanos_url, running.control_url, running.kubernetes_urls))
         while True:
             try:
-                when, telling = connection.recv()
-                running.advance_to(when, telling)
+                when, woken = connection.recv()
+                running.advance_to(when, woken)
                 connection.send(None)
             except (EOFError, OSError):
                 return

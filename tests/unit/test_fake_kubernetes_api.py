@@ -16,7 +16,7 @@ import pytest
 
 from fake_gpu.clock import VirtualClock, driven, epoch, fixed
 from fake_gpu.fleet.model import Fault, SimulatedCluster
-from fake_gpu.kubernetes.hub import OpenWatch
+from fake_gpu.kubernetes.open_watches import OpenWatch
 from fake_gpu.kubernetes.server import KubernetesApi
 from tests.asgi import Client
 from tests.collected import identified, listening

@@ -75,7 +75,7 @@ def test_large_responses_are_compressed_on_request(quiet: Thanos) -> None:
 @pytest.mark.parametrize(
     ("path", "asked", "status", "kind", "words"),
     [
-        ("query", {"query": "sum(up)"}, 400, "bad_data", "the simulated fleet speaks selectors"),
+        ("query", {"query": "sum(up)"}, 400, "bad_data", "the simulated fleet supports selectors"),
         ("query", {"query": "up{"}, 400, "bad_data", "parse error: unexpected end of input"),
         ("query", {}, 400, "bad_data", "no expression found in input"),
         ("query", {"query": "up", "time": "soon"}, 400, "bad_data", 'cannot parse "soon"'),

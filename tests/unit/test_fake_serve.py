@@ -251,7 +251,7 @@ def test_a_step_without_watchers_is_sent_with_the_next_one() -> None:
         while not told:
             reading.join(0.01)
         before = len(told)
-        served.advance_to(epoch(thin.started_at + 3600), telling=())
+        served.advance_to(epoch(thin.started_at + 3600), woken=())
         assert len(told) == before
         served.advance_to(epoch(thin.started_at + 3600))
         while told[-1] != "BOOKMARK" or len(told) == before:

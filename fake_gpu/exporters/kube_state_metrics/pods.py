@@ -98,8 +98,8 @@ def _one_of(label: str, key: str, possible: tuple[str, ...], always: bool) -> An
 
 def _pod_info(pod: Document) -> Rows:
     owners = metadata(pod).get("ownerReferences") or []
-    nobody: Document = {}
-    owner = next((owner for owner in owners if owner.get("controller")), nobody)
+    no_owner: Document = {}
+    owner = next((owner for owner in owners if owner.get("controller")), no_owner)
     spec, status = pod["spec"], _status(pod)
     labels = (
         ("host_ip", status.get("hostIP", "")),

@@ -24,48 +24,48 @@ class OpenWatch:
         self.sent_until = 0
 
 
-class StepHub:
+class OpenWatches:
     """The open watches of one server. `on_step` is a listener of the clock."""
 
     def __init__(self) -> None:
         self.closed = False
         self._open_watches: set[OpenWatch] = set()
-        self._told = threading.Condition()
+        self._changed = threading.Condition()
 
-    def take_seat(self) -> OpenWatch:
+    def open(self) -> OpenWatch:
         open_watch = OpenWatch()
-        with self._told:
+        with self._changed:
             self._open_watches.add(open_watch)
         return open_watch
 
     def close(self) -> None:
         """Every open watch ends, as when a real server is restarted; clients come again."""
-        with self._told:
+        with self._changed:
             self.closed = True
             for open_watch in self._open_watches:
                 open_watch.loop.call_soon_threadsafe(open_watch.wake.set)
 
     def leave(self, open_watch: OpenWatch) -> None:
-        with self._told:
+        with self._changed:
             self._open_watches.discard(open_watch)
-            self._told.notify_all()
+            self._changed.notify_all()
 
     def mark_sent(self, open_watch: OpenWatch, until: int) -> None:
         """This watch has sent everything up to a second."""
-        with self._told:
+        with self._changed:
             open_watch.sent_until = until
-            self._told.notify_all()
+            self._changed.notify_all()
 
     @property
     def open_count(self) -> int:
-        with self._told:
+        with self._changed:
             return len(self._open_watches)
 
     def on_step(self, instant: datetime) -> None:
         """Wake all watches and return when each has sent its bookmark, or has gone."""
         second = int(instant.timestamp())
         deadline = time.monotonic() + DELIVERY_SECONDS_LIMIT
-        with self._told:
+        with self._changed:
             open_watches = list(self._open_watches)
             for open_watch in open_watches:
                 open_watch.loop.call_soon_threadsafe(open_watch.wake.set)
@@ -73,7 +73,7 @@ class StepHub:
                 return
             while any(s.sent_until < second for s in open_watches if s in self._open_watches):
                 left = deadline - time.monotonic()
-                if left <= 0 or not self._told.wait(left):
+                if left <= 0 or not self._changed.wait(left):
                     return
 
 

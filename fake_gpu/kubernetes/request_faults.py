@@ -12,8 +12,8 @@ from fake_gpu.kubernetes.resources import Resource
 from fake_gpu.kubernetes.view import View
 
 
-class Trouble:
-    """Asks the faults in force before and after a request is answered."""
+class RequestFaults:
+    """The faults in force before and after a request is answered."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -42,7 +42,7 @@ class Trouble:
         faults.fire(fault, at, f"{verb} {plural}")
         return False
 
-    def spoil(self, resource: Resource, body: bytes) -> bytes:
+    def truncated(self, resource: Resource, body: bytes) -> bytes:
         """The response, or the part of it that a fault leaves."""
         at, faults = self.view.second(), self.view.faults
         if faults.meets("api_truncated", at, f"list {resource.plural}"):
