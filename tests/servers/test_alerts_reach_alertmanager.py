@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,6 +42,8 @@ SHIPPED = Path(__file__).parents[2] / "deploy" / "alerts" / "alertmanager.yml"
 GROUP_SECONDS = 2
 SEPARATE_SECONDS = 10
 """A group interval in which alerts are posted long before the group is notified again."""
+ALONE = a_step_inhibits_a_lower_one_that_was_notified
+AT_ONCE = 4
 
 
 def config(url: str, group_seconds: int) -> str:
@@ -162,16 +165,35 @@ def peers_in(
         peers.close()
 
 
-@pytest.mark.parametrize("check_scenario", SCENARIOS, ids=lambda one: one.__name__)
-def test_a_real_pair_notifies(check_scenario: Callable[[Scene], None], tmp_path: Path) -> None:
-    with peers_in(tmp_path) as pair:
-        check_scenario(pair)
+Webhooks = list[list[Labels]]
 
 
-def test_a_real_alertmanager_inhibits_a_lower_step_that_was_notified(tmp_path: Path) -> None:
-    with peers_in(tmp_path, 1, SEPARATE_SECONDS) as alone:
-        a_step_inhibits_a_lower_one_that_was_notified(alone)
-        assert len(alone.received) == 2
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Future[Webhooks]]:
+    """The webhooks of every scenario, or its error. Several run at once: they mostly wait."""
+
+    def play(scenario: Callable[[Scene], None], folder: Path) -> Webhooks:
+        options = (1, SEPARATE_SECONDS) if scenario is ALONE else ()
+        with peers_in(folder, *options) as peers:
+            scenario(peers)
+            return peers.webhooks()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return {
+            scenario.__name__: pool.submit(play, scenario, tmp_path_factory.mktemp("peers"))
+            for scenario in (*SCENARIOS, ALONE)
+        }
+
+
+@pytest.mark.parametrize("name", [one.__name__ for one in SCENARIOS])
+def test_a_real_pair_notifies(name: str, played: dict[str, Future[Webhooks]]) -> None:
+    assert played[name].result()
+
+
+def test_a_real_alertmanager_inhibits_a_lower_step_that_was_notified(
+    played: dict[str, Future[Webhooks]],
+) -> None:
+    assert len(played[ALONE.__name__].result()) == 2
 
 
 def test_an_alert_begins_when_it_was_posted_and_has_a_receiver(tmp_path: Path) -> None:
