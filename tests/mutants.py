@@ -51,7 +51,7 @@ SCENARIOS = (
     "thin_line",
 )
 TIER = "make test"
-EVERY_FILE = "macros"
+MACROS = "macros/"
 """The models that use a macro are not listed, so a broken macro runs the tests of all models."""
 INT, MARTS = "models/intermediate", "models/marts"
 
@@ -410,18 +410,20 @@ class Project(dbt_run.DbtProject):
         dbt_run.require_models(self._results("run", "--select", f"{model}+"))
         return self._results("test", "--exclude-resource-type", "unit_test")
 
-    def failed_situations(self, model: str) -> list[str]:
-        """The failed unit tests of one model, or of all models if a macro is broken."""
-        tested = {case.model for case in self.parse().unit_tests.values()}
-        if model and model not in tested:
+    def failed_situations(self, files: Collection[str]) -> list[str]:
+        """The failed unit tests of the models in these files, or of all models for a macro."""
+        models = {case.model for case in self.parse().unit_tests.values()}
+        if not any(file.startswith(MACROS) for file in files):
+            models &= {Path(file).stem for file in files}
+        if not models:
             return []
-        chosen = f"{model},test_type:unit" if model else "test_type:unit"
+        chosen = (f"{model},test_type:unit" for model in sorted(models))
         ran = [
             result
-            for result in self._results("test", "--select", chosen)
+            for result in self._results("test", "--select", *chosen)
             if str(result.node.resource_type) == "unit_test"  # results of hooks are left out
         ]
-        assert ran, f"no unit test of {model or 'any model'} ran"
+        assert ran, f"no unit test of {models} ran"
         return [result.node.name for result in ran if str(result.status) != "pass"]
 
     def forget(self, models: set[str] | None = None) -> None:
@@ -465,18 +467,23 @@ class Bench:
         self.unwatched = compared.live_all(self.home, self.fleets, drawn)
         self.decisions = compared.decisions_of(self.fleets)
 
-    def catchers(self, mutant: Mutant | None) -> list[str]:
+    def failures_of_original(self, files: Collection[str]) -> list[str]:
+        """The tests that fail on the original models: unit tests of these files, and the others."""
+        failed = [test.name for test in self._build_whole()]
+        return self._failed_situations(files) or failed or self._failed_comparisons()
+
+    def catchers(self, mutant: Mutant) -> list[str]:
         """The tests that fail; empty if all pass."""
-        if mutant is not None and (situations := self._failed_situations(mutant.file)):
+        if situations := self._failed_situations([mutant.file]):
             return situations
         try:
-            failed = self._build_whole() if mutant is None else self._build_from(mutant)
-            if mutant is None and (situations := self._failed_situations(EVERY_FILE)):
-                return situations
+            failed = self._build_from(mutant)
         except LedgerError as refused:
             return [f"not built: {refused.seen[:200]}"]
-        if failed:
-            return [test.name for test in failed]
+        return [test.name for test in failed] or self._failed_comparisons()
+
+    def _failed_comparisons(self) -> list[str]:
+        """The first comparison with the truth that fails."""
         for test in (
             compared.test_with_an_unbroken_journal_every_fact_is_the_truth,
             compared.test_cards_of_slices_are_known_where_telemetry_names_them,
@@ -507,7 +514,7 @@ class Bench:
         working = self.home.build / WORKING_NAME
         shutil.copy(self.folder / "healthy.duckdb", working)
         project = Project(self.home.build / "dbt", working)
-        if mutant.file.startswith("macros"):
+        if mutant.file.startswith(MACROS):
             project.forget()
             results = project.build()
         else:
@@ -517,13 +524,12 @@ class Bench:
         switch_in(self.home, self.healthy.build_path, compared.PERIOD)
         return failed
 
-    def _failed_situations(self, file: str) -> list[str]:
-        """Unit tests of the broken model have their own rows; they need the types of a build."""
-        model = "" if file.startswith("macros") else Path(file).stem
+    def _failed_situations(self, files: Collection[str]) -> list[str]:
+        """Unit tests of models have their own rows; they need the types of a build."""
         working = self.home.build / WORKING_NAME
         shutil.copy(self.folder / "healthy.duckdb", working)
         project = Project(self.home.build / "dbt", working)
-        return project.failed_situations(model)
+        return project.failed_situations(files)
 
 
 def survivors_of(names: Collection[str]) -> list[str]:
@@ -534,8 +540,8 @@ def survivors_of(names: Collection[str]) -> list[str]:
         project = Path(folder) / "project"
         shutil.copytree(dbt_project_dir(), project)
         with broken(project, None):
-            healthy = bench.catchers(None)
-        assert not healthy, f"unbroken models are not right: {healthy}"
+            failures = bench.failures_of_original([mutant.file for mutant in wanted])
+        assert not failures, f"unbroken models are not right: {failures}"
         survivors = []
         for mutant in wanted:
             with broken(project, mutant):
