@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,9 @@ mig-configs:
   one-card:
     - {devices: [0], mig-enabled: true, mig-devices: {"1g.5gb": 2, "3g.20gb": 1}}
     - {devices: [1], mig-enabled: false}
+  two-cards:
+    - {devices: [0], mig-enabled: true, mig-devices: {"1g.5gb": 2, "3g.20gb": 1}}
+    - {devices: [1], mig-enabled: true, mig-devices: {"1g.5gb": 3}}
   too-many:
     - {devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2, "1g.5gb": 1}}
   empty:
@@ -306,6 +310,23 @@ def test_an_uninstall_removes_labels_and_resources() -> None:
     assert world.labels == {}
     assert world.allocatable == {}
     assert remove_everything(world.api.client()) == ["node-a"]  # it is idempotent
+
+
+def test_labels_survive_a_restart_and_only_they_are_gone_after_an_uninstall() -> None:
+    """All labels but the time of discovery, also the state of a MIG configuration."""
+    world = World(MIG_NODE)
+    world.node["metadata"]["labels"]["team"] = "ml"
+    world.step()
+    change(world, "one-card")
+    before = world.labels
+    world.restart()
+    assert world.labels == before
+    world.step()
+    timestamp = "nvidia.com/gfd.timestamp"
+    assert {**world.labels, timestamp: ""} == {**before, timestamp: ""}
+    assert world.labels["nvidia.com/mig.config.state"] == "success"
+    remove_everything(world.api.client())
+    assert world.labels == {"team": "ml", "nvidia.com/mig.config": "one-card"}
 
 
 def test_a_conflicting_change_is_accepted_and_counted() -> None:
@@ -623,15 +644,21 @@ def test_invalid_failures_change_nothing_and_raise_an_event() -> None:
 # --- with a kubelet -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def kubelet_world() -> Iterator[World]:
+@contextmanager
+def world_with_kubelet(text: str) -> Iterator[tuple[World, StubKubelet]]:
     """A world in a short folder, because the path of a socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="k") as folder:
-        world = World(FOUR, Path(folder) / "kubelet")
-        yield world
-        world.agent.close()
+        world = World(text, Path(folder) / "kubelet")
         assert world.kubelet is not None
+        yield world, world.kubelet
+        world.agent.close()
         world.kubelet.stop()
+
+
+@pytest.fixture
+def kubelet_world() -> Iterator[World]:
+    with world_with_kubelet(FOUR) as (world, _):
+        yield world
 
 
 def test_the_list_of_a_kubelet_assigns_devices_to_containers(
@@ -666,6 +693,47 @@ def test_a_failure_on_a_node_with_a_kubelet_reaches_it(kubelet_world: World) -> 
     world.step()
     expected = {"g0": "Healthy", "g1": "Unhealthy", "g2": "Healthy"}
     eventually(lambda: kubelet.devices.get("nvidia.com/gpu") == expected)
+
+
+SHARED = "nodes: {node-a: {gpu-product: Tesla-T4, replicas: 3, gpus: [{id: g0}, {id: g1}]}}"
+AMD = "nodes: {node-a: {gpu-product: AMD_Instinct_MI300X, gpus: [{id: x}, {id: y}]}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "resource", "of_card_0", "of_card_1"),
+    [
+        (MIG_NODE, "two-cards", "nvidia.com/mig-1g.5gb", 2, 3),
+        (SHARED, "", "nvidia.com/gpu", 3, 3),
+        (AMD, "", "amd.com/gpu", 1, 1),
+    ],
+    ids=["mig", "replicas", "amd"],
+)
+def test_every_kind_of_resource_registers_fails_and_registers_again(
+    text: str, layout: str, resource: str, of_card_0: int, of_card_1: int
+) -> None:
+    with world_with_kubelet(text) as (world, kubelet):
+        world.step()
+        if layout:
+            world.node["metadata"]["labels"]["nvidia.com/mig.config"] = layout
+            world.step()
+            world.step(5)
+
+        def counted() -> tuple[int, int]:
+            """Healthy and unhealthy devices."""
+            health = list(kubelet.devices.get(resource, {}).values())
+            return health.count("Healthy"), health.count("Unhealthy")
+
+        eventually(lambda: counted() == (of_card_0 + of_card_1, 0))
+        world.failures = "node-a: [{mode: unhealthy, device: 0}]"
+        world.step()
+        eventually(lambda: counted() == (of_card_1, of_card_0))
+        kubelet.stop()
+        kubelet.start()
+        world.step()
+        eventually(lambda: counted() == (of_card_1, of_card_0))
+        world.failures = ""
+        world.step()
+        eventually(lambda: counted() == (of_card_0 + of_card_1, 0))
 
 
 # --- the command line -----------------------------------------------------------------------------
