@@ -60,7 +60,6 @@ WORKLOAD = """
     'whole' as mig_profile, 'EUR' as currency
 """
 HOURS = f"range({START}, {MONTH.ended}, 3600)"
-LAST_HOUR, LAST_DAY = MONTH.ended - 3600, MONTH.ended - 86_400
 NANOS_PER_SECOND = 500_000
 
 
@@ -68,17 +67,13 @@ def seconds_between(started: int | str, ended: int | str) -> str:
     return f"greatest(0, least(ended, {ended}) - greatest(started, {started}))"
 
 
-PACES = f"""
-    sum({seconds_between(LAST_HOUR, MONTH.ended)}) * {NANOS_PER_SECOND} as last_hour_cost_nanos,
-    sum({seconds_between(LAST_DAY, MONTH.ended)}) * {NANOS_PER_SECOND} as last_day_cost_nanos
-"""
 SELECTIONS = {
     "dim_tenants": f"select distinct {PERIOD_NAME}, namespace as tenant, 'tenant' as belongs_to "
     "from lives",
     "dim_clusters": f"select {PERIOD_NAME}, 'c1' as cluster_id, 'large' as cluster_name",
     "fct_coverage": f"""
         select {PERIOD_NAME}, 'c1' as cluster_id, source, to_timestamp(moment) as hour_started_at,
-            'ok' as outcome, '' as reason
+            'ok' as outcome, '' as reason, 0 as missing_count
         from {HOURS} as hours (moment), (values ('thanos'), ('kubernetes')) as sources (source)
     """,
     "fct_pod_hours": f"""
@@ -101,14 +96,11 @@ SELECTIONS = {
     """,
     "fct_pod_periods": f"""
         select {POD}, {WORKLOAD}, to_timestamp(min(started)) as first_started_at,
-            to_timestamp(max(ended)) as last_ended_at, {PACES}
+            to_timestamp(max(ended)) as last_ended_at
         from lives group by all
     """,
-    "fct_workload_periods": f"""
-        select {PERIOD_NAME}, namespace as tenant, {WORKLOAD}, {PACES} from lives group by all
-    """,
     "fct_forecasts": f"""
-        select {PERIOD_NAME}, namespace as tenant, 'tenant' as subject, 'EUR' as currency, {PACES},
+        select {PERIOD_NAME}, namespace as tenant, 'tenant' as subject, 'EUR' as currency,
             1 as forecast_nanos, 1 as forecast_low_nanos, 1 as forecast_high_nanos,
             'measured' as forecast_method, false as has_budget, 0 as budget_nanos,
             0 as budget_used_millionths

@@ -92,7 +92,7 @@ def _instant(facts: Facts, given: QueryParameters) -> datetime:
 
 def _hour(facts: Facts, given: QueryParameters) -> datetime:
     period = given.period(facts)
-    return given.hour("hour") or fleet.last_hour(facts, period)
+    return given.hour("hour") or fleet.last_complete_hour(facts, period)
 
 
 def _focus(facts: Facts, visit: Visit, given: QueryParameters) -> Rows:
@@ -279,7 +279,7 @@ TABLES: tuple[ApiTable, ...] = (
         FLEET,
         fleet.CapacityRow,
         lambda facts, visit, given: fleet.capacity(facts, given.period(facts)),
-        "The uses of the installed cards in the last counted hour.",
+        "The uses of the installed cards in the last complete hour.",
     ),
     ApiTable(
         "/fleet/capacity/hours",
@@ -452,8 +452,8 @@ _PARAMETERS = {
     "by": "The grouping of rows; workload by default.",
     "from": "The first second, in UTC, such as 2026-10-09T14 or 2026-10-09T14:30:05.",
     "to": "The second after the last one.",
-    "hour": "An hour, by its start, in UTC; the last counted one by default.",
-    "at": "An instant, in UTC; the last counted second by default.",
+    "hour": "An hour, by its start, in UTC; the last complete one by default.",
+    "at": "An instant, in UTC; the last second of the last complete hour by default.",
     "workload_kind": "Only pods of a workload of this kind.",
     "workload_name": "Only pods of the workload with this name.",
     "format": "json or csv.",

@@ -47,6 +47,7 @@ class Period(msgspec.Struct, kw_only=True):
     amounts: str  # estimated or final
     counted_until: datetime
     data_complete_to: datetime
+    last_complete_hour_started_at: datetime  # "now" of the month; without any, the last counted one
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -55,16 +56,17 @@ class Summary(msgspec.Struct, kw_only=True):
     tenant: str
     billing_period: str
     amounts: str  # estimated until the month is closed, then final
-    counted_until: datetime  # the end of the last hour that was counted: "now" of this page
+    counted_until: datetime  # the end of the last hour that was counted
     data_complete_to: datetime
+    last_complete_hour_started_at: datetime  # "now" of this page; without any, the last counted one
     currency: str  # empty without prices; then every amount is empty, too
     cost: str  # settled + in flight + outage credits
     settled: str  # of hours that are complete
     in_flight: str  # of hours that are not complete yet, so that it can still change
     outage_credits: str
     committed_at_most: str  # the burn rate for the rest of the month
-    burn_rate_per_hour: str  # cost of the last counted hour
-    last_day_per_hour: str  # mean of the last 24 counted hours
+    burn_rate_per_hour: str  # cost of the last complete hour
+    last_day_per_hour: str  # mean of the 24 hours until its end
     forecast: str
     forecast_low: str
     forecast_high: str
@@ -168,6 +170,11 @@ class MonthStatus:
         """Of all clusters and sources."""
         return sum(row.hours for row in self.gaps)
 
+    @property
+    def has_complete_hour(self) -> bool:
+        at = self.about.last_complete_hour_started_at
+        return not any(row.started_at <= at < row.ended_at for row in self.gaps)
+
 
 class DocumentRow(msgspec.Struct, kw_only=True):
     """An invoice, a consumption statement or a void, with its files."""
@@ -203,7 +210,8 @@ class DayRow(msgspec.Struct, kw_only=True):
 
 
 _PERIODS = """
-    select billing_period, amounts, counted_until, data_complete_to
+    select
+        billing_period, amounts, counted_until, data_complete_to, last_complete_hour_started_at
     from periods
     order by billing_period
 """
@@ -214,34 +222,15 @@ _FORECAST = """
 """
 _USE = """
     select
-        coalesce(sum(use_millionths_average * allocated_seconds)
-            filter (use_millionths_average is not null), 0) as used,
-        coalesce(sum(allocated_seconds) filter (use_millionths_average is not null), 0)
-            as measured_seconds,
+        coalesce(sum(used), 0) as used,
+        coalesce(sum(measured_seconds), 0) as measured_seconds,
         coalesce(sum(idle_nanos), 0) as idle_nanos
-    from fct_gpu_use
+    from pod_use
     where billing_period = $period
 """
 # A pod is idle since its last hour in which one of its devices was used.
 _USE_BY_POD = """
-    with pod_use as (
-        select
-            uses.cluster_id,
-            uses.pod_uid,
-            sum(uses.use_millionths_average * uses.allocated_seconds)
-                filter (uses.use_millionths_average is not null) as used,
-            sum(uses.allocated_seconds) filter (uses.use_millionths_average is not null)
-                as measured_seconds,
-            sum(uses.idle_nanos) as idle_nanos,
-            min(uses.hour_started_at) as first_hour,
-            max(uses.hour_started_at) as last_hour,
-            max(uses.hour_started_at) filter (not uses.is_idle) as last_busy_hour
-        from fct_gpu_use as uses
-        where uses.billing_period = $period and uses.pod_uid <> ''
-        group by uses.cluster_id, uses.pod_uid
-    ),
-
-    pods as (
+    with pods as (
         select distinct cluster_id, pod_uid, workload_kind, workload_name
         from fct_pod_periods
         where billing_period = $period
@@ -257,13 +246,14 @@ _USE_BY_POD = """
         max(pod_use.last_busy_hour) as last_busy_hour
     from pods
     inner join pod_use on pods.cluster_id = pod_use.cluster_id and pods.pod_uid = pod_use.pod_uid
+    where pod_use.billing_period = $period
     group by {about}
 """
 _PACE = """
     select
         coalesce(sum(last_hour_cost_nanos), 0) as last_hour_cost_nanos,
         coalesce(sum(last_day_cost_nanos), 0) as last_day_cost_nanos
-    from fct_workload_periods
+    from pod_costs
     where billing_period = $period and currency = $currency
 """
 _PACES = """
@@ -271,7 +261,7 @@ _PACES = """
         {about},
         sum(last_hour_cost_nanos) as last_hour_cost_nanos,
         sum(last_day_cost_nanos) as last_day_cost_nanos
-    from {mart}
+    from pod_costs
     where billing_period = $period
     group by {about}
 """
@@ -282,8 +272,7 @@ _POD_TIMES = """
         string_agg(distinct gpu_class, ', ' order by gpu_class) as gpu_class,
         string_agg(distinct mig_profile, ', ' order by mig_profile) as mig_profile,
         min(first_started_at) as started_at,
-        max(last_ended_at) as ended_at,
-        sum(last_hour_cost_nanos) as last_hour_cost_nanos
+        max(last_ended_at) as ended_at
     from fct_pod_periods
     where billing_period = $period
     group by pod_uid
@@ -351,7 +340,7 @@ class Consumption:
     @cached_property
     def _by_day_and_class(self) -> list[UsageGroup]:
         """Read once for the sums, the days and the classes of a page."""
-        return read_usage(self.facts, self.period.interval, DAY_AND_CLASS, tenant=self.tenant)
+        return self._of_month(DAY_AND_CLASS)
 
     def summary(self) -> Summary:
         about = self.status.about
@@ -381,6 +370,7 @@ class Consumption:
             amounts=about.amounts,
             counted_until=about.counted_until,
             data_complete_to=about.data_complete_to,
+            last_complete_hour_started_at=about.last_complete_hour_started_at,
             currency=currency,
             cost=amount_text(cents.total_nanos if cents else 0, currency),
             settled=amount_text(lines["1"], currency),
@@ -400,10 +390,10 @@ class Consumption:
 
     def usage(self, by: str, window: Interval | None = None) -> list[UsageRow]:
         """Use of the month, or of a window; raises UnknownGrouping, NoFactsYet."""
-        if window is None and by == DAY_AND_CLASS:
-            found = self._by_day_and_class
+        if window is None:
+            found = self._by_day_and_class if by == DAY_AND_CLASS else self._of_month(by)
         else:
-            found = read_usage(self.facts, window or self.period.interval, by, tenant=self.tenant)
+            found = read_usage(self.facts, window, by, tenant=self.tenant)
         return [
             UsageRow(
                 **_about(row),
@@ -443,10 +433,8 @@ class Consumption:
     def workloads(self) -> list[WorkloadRow]:
         """The highest cost first."""
         about = ("workload_kind", "workload_name", "gpu_class", "mig_profile")
-        found = read_usage(
-            self.facts, self.period.interval, "workload,class,profile", tenant=self.tenant
-        )
-        paces = self._by(_PACES.format(about=", ".join(about), mart="fct_workload_periods"), about)
+        found = self._of_month("workload,class,profile")
+        paces = self._by(_PACES.format(about=", ".join(about)), about)
         uses = self._uses(about[:2])
         rows = []
         for row, nanos in zip(found, rounded_costs(found), strict=True):
@@ -470,9 +458,10 @@ class Consumption:
 
     def pods(self, kind: str = "", name: str = "") -> list[PodRow]:
         """The pods of one workload, or all; the highest cost first."""
-        found = read_usage(self.facts, self.period.interval, "workload,pod", tenant=self.tenant)
+        found = self._of_month("workload,pod")
         cents = rounded_costs(found)
         times = self._by(_POD_TIMES, ("pod_uid",))
+        paces = self._by(_PACES.format(about="pod_uid"), ("pod_uid",))
         uses = self._uses(("pod_uid",), "pods.pod_uid")
         rows = []
         for row, nanos in zip(found, cents, strict=True):
@@ -492,7 +481,8 @@ class Consumption:
                     ended_at=time["ended_at"],
                     **_quantities(row, nanos),
                     burn_rate_per_hour=amount_text(
-                        _amount(time, "last_hour_cost_nanos"), row.currency
+                        _amount(paces.get((about["pod_uid"],)), "last_hour_cost_nanos"),
+                        row.currency,
                     ),
                     utilisation_pct=_utilisation(use) if use else "",
                     idle_cost=amount_text(_amount(use, "idle_nanos"), row.currency),
@@ -511,6 +501,11 @@ class Consumption:
             QuotaRow(**{name: row[name] for name in QuotaRow.__struct_fields__}) for row in found
         ]
 
+    def _of_month(self, by: str) -> list[UsageGroup]:
+        table = "fct_pod_hours" if "hour" in by.split(",") else "pod_days"
+        interval = self.period.interval
+        return read_usage(self.facts, interval, by, tenant=self.tenant, table=table)
+
     def _uses(self, about: Sequence[str], spelled: str = "") -> dict[tuple[str, ...], Row]:
         names = spelled or ", ".join(f"pods.{name}" for name in about)
         return self._by(_USE_BY_POD.format(about=names), about)
@@ -521,7 +516,7 @@ class Consumption:
 
     def _idle_since(self, use: Row | None) -> datetime | None:
         """From when on a workload or pod that is there still was idle without a break."""
-        if use is None or use["last_hour"] != self.status.about.counted_until - HOUR:
+        if use is None or use["last_hour"] < self.status.about.last_complete_hour_started_at:
             return None
         busy: datetime | None = use["last_busy_hour"]
         if busy is None:

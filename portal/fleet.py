@@ -134,7 +134,7 @@ class FleetDay(msgspec.Struct, kw_only=True):
 
 
 class CapacityRow(msgspec.Struct, kw_only=True):
-    """The uses of the cards of one class in the last counted hour, in cards."""
+    """The uses of the cards of one class in the last complete hour, in cards."""
 
     cluster_name: str
     gpu_class: str
@@ -314,6 +314,13 @@ _TENANTS = """
         from fct_gpu_use
         where billing_period = $period
         group by tenant
+    ),
+
+    paces as (
+        select tenant, currency, sum(last_hour_cost_nanos) as last_hour_cost_nanos
+        from pod_costs
+        where billing_period = $period
+        group by all
     )
 
     select
@@ -321,7 +328,7 @@ _TENANTS = """
         costs.currency,
         costs.device_seconds,
         costs.cost_nanos + coalesce(credits.credit_nanos, 0) as cost_nanos,
-        coalesce(forecasts.last_hour_cost_nanos, 0) as last_hour_cost_nanos,
+        coalesce(paces.last_hour_cost_nanos, 0) as last_hour_cost_nanos,
         coalesce(forecasts.forecast_nanos, 0) as forecast_nanos,
         coalesce(forecasts.forecast_low_nanos, 0) as forecast_low_nanos,
         coalesce(forecasts.forecast_high_nanos, 0) as forecast_high_nanos,
@@ -337,6 +344,7 @@ _TENANTS = """
         and costs.tenant = forecasts.tenant
         and costs.currency = forecasts.currency
     left join idle on costs.tenant = idle.tenant
+    left join paces on costs.tenant = paces.tenant and costs.currency = paces.currency
     order by costs.cost_nanos desc, costs.tenant
 """
 _CAPACITY = """
@@ -534,10 +542,10 @@ def node_month(facts: Facts, period: BillingPeriod) -> list[NodeMonthRow]:
     ]
 
 
-def last_hour(facts: Facts, period: BillingPeriod) -> datetime:
-    """The start of the last hour of the month that was counted."""
+def last_complete_hour(facts: Facts, period: BillingPeriod) -> datetime:
+    """The start of the last complete hour of the month: "now" of the pages of the fleet."""
     [about] = [one for one in periods(facts) if one.billing_period == period.name]
-    return max(about.counted_until - HOUR, period.started_at)
+    return max(about.last_complete_hour_started_at, period.started_at)
 
 
 def tenants(facts: Facts, period: BillingPeriod) -> list[TenantRow]:
@@ -571,8 +579,8 @@ def tenants(facts: Facts, period: BillingPeriod) -> list[TenantRow]:
 
 
 def capacity(facts: Facts, period: BillingPeriod) -> list[CapacityRow]:
-    """The last counted hour of the month, by compute slots."""
-    at = last_hour(facts, period)
+    """The last complete hour of the month, by compute slots."""
+    at = last_complete_hour(facts, period)
     return [
         CapacityRow(
             cluster_name=row["cluster_name"],
@@ -636,8 +644,8 @@ def node_capacity(facts: Facts, at: datetime) -> list[NodeCapacityRow]:
 
 
 def last_instant(facts: Facts, period: BillingPeriod) -> datetime:
-    """The last counted second of the month: pods that ended with it are still there."""
-    return last_hour(facts, period) + HOUR - SECOND
+    """The last second of the last complete hour: pods that ended with it are still there."""
+    return last_complete_hour(facts, period) + HOUR - SECOND
 
 
 def differences(facts: Facts, period: BillingPeriod) -> list[DifferenceRow]:

@@ -64,7 +64,7 @@ METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("tenant_namespace", "period", "currency"),
     ),
     "tenant_burn_rate_per_hour": (
-        "Cost of the last counted hour.",
+        "Cost of the last complete hour of the clusters of the tenant.",
         ("tenant_namespace", "period", "currency"),
     ),
     "tenant_idle_cost": (

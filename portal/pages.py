@@ -150,7 +150,7 @@ def programme_page(visit: Visit) -> Response:
         hour = given.hour("hour")
         period = BillingPeriod.containing(hour) if hour else given.period(facts)
         facts.require(period.interval)
-        at = hour or fleet.last_hour(facts, period)
+        at = hour or fleet.last_complete_hour(facts, period)
         return page(
             visit,
             "programme.html",
@@ -189,7 +189,7 @@ def provider_page(visit: Visit) -> Response:
     given = visit.parameters("period")
     with visit.facts_of_fleet() as facts:
         period = given.period(facts)
-        at = fleet.last_hour(facts, period)
+        at = fleet.last_complete_hour(facts, period)
         capacity, coverage = fleet.capacity(facts, period), consumption.coverage(facts, period)
         measured = _measured(coverage)
         return page(
@@ -226,7 +226,7 @@ def provider_page(visit: Visit) -> Response:
 def cards_chart(visit: Visit) -> Response:
     given = visit.parameters("period", "size")
     with visit.facts_of_fleet() as facts:
-        at = fleet.last_hour(facts, given.period(facts))
+        at = fleet.last_complete_hour(facts, given.period(facts))
         rows = fleet.card_hours(facts, at, fleet.WEEK_HOURS)
     first = at - (fleet.WEEK_HOURS - 1) * HOUR
     series: defaultdict[str, defaultdict[int, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
@@ -316,7 +316,7 @@ def map_page(visit: Visit) -> Response:
 def nodes_chart(visit: Visit) -> Response:
     given = visit.parameters("hour", "cluster", "node", "size")
     with visit.facts_of_fleet() as facts:
-        hour = given.hour("hour") or fleet.last_hour(facts, facts.newest)
+        hour = given.hour("hour") or fleet.last_complete_hour(facts, facts.newest)
         rows = fleet.node_cards(facts, hour)
     cluster, part = given.text("cluster"), given.text("node")
     cards: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))

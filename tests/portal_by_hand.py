@@ -4,7 +4,8 @@ Put here: the home, the callers, and requests.
 Not here: expectations.
 
 The tenant `vision` has two pods of one card each for three hours of 2 USD; the last hour is not
-complete. One pod is idle in the last hour and has no samples there. `neighbour` has one pod.
+complete, and "now" is the hour before it. One pod is idle in the last hour and has no samples
+there. `neighbour` has one pod.
 """
 
 from __future__ import annotations
@@ -97,15 +98,7 @@ def pod_rows(
                 "first_started_at": START,
                 "last_ended_at": START + hours * HOUR,
                 "cost_nanos": cost * hours,
-                "last_hour_cost_nanos": cost,
-                "last_day_cost_nanos": cost * hours,
             }
-        ],
-        "fct_workload_periods": [
-            {"tenant": tenant, "pod_count": 1}
-            | workload
-            | shape
-            | {"last_hour_cost_nanos": cost, "last_day_cost_nanos": cost * hours}
         ],
         "fct_gpu_health": [
             named
@@ -146,7 +139,7 @@ def pod_rows(
     }
 
 
-def tenant_rows(tenant: str, cost: Decimal, last_hour: Decimal) -> dict[str, list[dict[str, Any]]]:
+def tenant_rows(tenant: str, cost: Decimal) -> dict[str, list[dict[str, Any]]]:
     return {
         "dim_tenants": [{"tenant": tenant, "belongs_to": "tenant"}],
         "fct_charges": [
@@ -164,8 +157,6 @@ def tenant_rows(tenant: str, cost: Decimal, last_hour: Decimal) -> dict[str, lis
                 "tenant": tenant,
                 "currency": "USD",
                 "cost_nanos": cost,
-                "last_hour_cost_nanos": last_hour,
-                "last_day_cost_nanos": cost,
                 "forecast_nanos": cost * 100,
                 "forecast_low_nanos": cost * 50,
                 "forecast_high_nanos": cost * 200,
@@ -190,7 +181,7 @@ def tenant_rows(tenant: str, cost: Decimal, last_hour: Decimal) -> dict[str, lis
 
 
 def fleet_rows() -> dict[str, list[dict[str, Any]]]:
-    at = {"cluster_id": "c1", "hour_started_at": START + 2 * HOUR}
+    at = {"cluster_id": "c1", "hour_started_at": START + HOUR}
     counts = {"active_worker_nodes": 1, "active_worker_nodes_max": 1, "how_known": "by_devices"}
     most = {"sum_of_node_max": 3, "sum_of_node_max_bound": 3, "simultaneous_max": 3}
     cards = {"gpu_count_max": 3, "gpu_count_max_bound": 3, "how_known": "by_devices"}
@@ -210,9 +201,7 @@ def fleet_rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "fct_cluster_hours": [at | counts | most | {"gpu_capacity": 8}],
         "fct_fleet_hours": [
-            {"hour_started_at": START + 2 * HOUR, "cluster_count": 1, "gpu_capacity": 8}
-            | counts
-            | most
+            {"hour_started_at": START + HOUR, "cluster_count": 1, "gpu_capacity": 8} | counts | most
         ],
         "fct_node_hours": [at | cards | {"node_name": "gpu-1", "gpu_capacity": 8}],
         "fct_node_share_hours": [
@@ -289,8 +278,8 @@ def merged(*parts: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 def marts_of(neighbours_cost: Decimal = TWO_USD, own_pod: str = "") -> dict[str, list[Any]]:
     return merged(
         fleet_rows(),
-        tenant_rows(OWN, TWO_USD * 6, TWO_USD * 2),
-        tenant_rows(OTHER, neighbours_cost * 3, neighbours_cost),
+        tenant_rows(OWN, TWO_USD * 6),
+        tenant_rows(OTHER, neighbours_cost * 3),
         pod_rows(OWN, "a", pod_name=own_pod),
         pod_rows(OWN, "b"),
         pod_rows(OTHER, "n", cost=neighbours_cost),

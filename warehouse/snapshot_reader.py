@@ -45,18 +45,6 @@ REMEMBERED_ROWS_LIMIT = 10_000
 OF_NO_CLUSTER = ("dim_tenants", "periods")
 """Tables without a cluster that a reader of some clusters sees as they are."""
 
-OF_OTHER_TABLES = {
-    "fct_workload_periods": """
-        select
-            billing_period, workload_kind, workload_name, gpu_class, mig_profile, currency,
-            sum(last_hour_cost_nanos) as last_hour_cost_nanos,
-            sum(last_day_cost_nanos) as last_day_cost_nanos
-        from fct_pod_periods
-        group by all
-    """
-}
-"""Tables without a cluster that are sums of others."""
-
 
 class SnapshotMissing(TemporarilyUnavailable):
     """There is no usable snapshot."""
@@ -222,5 +210,5 @@ def _restrict(cursor: duckdb.DuckDBPyConnection, clusters: Collection[str]) -> t
             source += " where cluster_id in (from visible)"
         elif table not in OF_NO_CLUSTER:
             source += " where false"
-        cursor.execute(f"create temp view {table} as {OF_OTHER_TABLES.get(table, source)}")
+        cursor.execute(f"create temp view {table} as {source}")
     return tuple(name for [name] in hidden)

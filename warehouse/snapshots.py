@@ -38,10 +38,11 @@ from warehouse.content_hash import columns_of, mart_names
 from warehouse.home import Home
 from warehouse.raw_schema import insert_rows
 from warehouse.reports.opened_facts import FactsOfAnotherVersion
+from warehouse.reports.usage import costs_of_last_hours
 from warehouse.store import UNREADABLE, make_folder, write_whole
 
 INDEX = "index.json"
-FORMAT = 8
+FORMAT = 9
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
@@ -49,42 +50,67 @@ BLOCK_BYTES = 16_384
 
 POD_HOURS = "fct_pod_hours"
 
-_USE_COLUMNS = """
-    billing_period, tenant, cluster_id, node_name, device_uuid, gpu_index, instance_id,
-    hour_started_at, pod_uid, pod_name, use_millionths_average, allocated_seconds, is_idle,
-    idle_seconds, idle_nanos
-"""
 _HOUR_COLUMNS = """
     billing_period, tenant, belongs_to, cluster_id, hour_started_at, pod_uid, pod_name,
     workload_kind, workload_name, resource, device_count, gpu_class, mig_profile,
     segment_started_at, billable_seconds, uncertainty_seconds, weight_numerator,
     weight_denominator, currency, cost_nanos
 """
-_PACE_COLUMNS = """
-    billing_period, tenant, workload_kind, workload_name, gpu_class, mig_profile, currency,
-    last_hour_cost_nanos, last_day_cost_nanos
-"""
-_POD_COLUMNS = f"""
-    {_PACE_COLUMNS}, cluster_id, pod_uid, pod_name, node_name, first_started_at, last_ended_at
+_POD_COLUMNS = """
+    billing_period, tenant, cluster_id, pod_uid, pod_name, node_name, workload_kind, workload_name,
+    gpu_class, mig_profile, first_started_at, last_ended_at
 """
 _FORECAST_COLUMNS = """
-    billing_period, tenant, subject, currency, last_hour_cost_nanos, last_day_cost_nanos,
-    forecast_nanos, forecast_low_nanos, forecast_high_nanos, forecast_method, budget_nanos,
-    has_budget, budget_used_millionths
+    billing_period, tenant, subject, currency, forecast_nanos, forecast_low_nanos,
+    forecast_high_nanos, forecast_method, budget_nanos, has_budget, budget_used_millionths
+"""
+# The sums that pages of whole months show; a page reads a few rows per pod and day.
+_POD_DAYS = """
+    select
+        billing_period, tenant, belongs_to, cluster_id, pod_uid, pod_name, workload_kind,
+        workload_name, device_count, gpu_class, mig_profile, weight_numerator, weight_denominator,
+        currency,
+        date_trunc('day', hour_started_at) as usage_day,
+        min(hour_started_at) as hour_started_at,
+        min(segment_started_at) as segment_started_at,
+        sum(billable_seconds) as billable_seconds,
+        sum(uncertainty_seconds) as uncertainty_seconds,
+        sum(cost_nanos) as cost_nanos
+    from marts.fct_pod_hours
+    where belongs_to = 'tenant'
+    group by all
+"""
+_POD_USE = """
+    select
+        billing_period,
+        tenant,
+        cluster_id,
+        pod_uid,
+        sum(use_millionths_average * allocated_seconds)
+            filter (use_millionths_average is not null) as used,
+        sum(allocated_seconds) filter (use_millionths_average is not null) as measured_seconds,
+        sum(idle_nanos) as idle_nanos,
+        min(hour_started_at) as first_hour,
+        max(hour_started_at) as last_hour,
+        max(hour_started_at) filter (not is_idle) as last_busy_hour
+    from marts.fct_gpu_use
+    where tenant <> ''
+    group by all
 """
 TENANT_MARTS: Mapping[str, str] = {
     "dim_tenants": "select * from marts.dim_tenants where belongs_to = 'tenant'",
     "fct_forecasts": f"select {_FORECAST_COLUMNS} from marts.fct_forecasts "
     "where subject = 'tenant'",
-    "fct_gpu_use": f"select {_USE_COLUMNS} from marts.fct_gpu_use where tenant <> ''",
     "fct_outage_credits": "select billing_period, tenant, cluster_id, belongs_to, currency, "
     "credit_nanos from marts.fct_outage_credits where belongs_to = 'tenant'",
     POD_HOURS: f"select {_HOUR_COLUMNS} from marts.{POD_HOURS} where belongs_to = 'tenant'",
     "fct_pod_periods": f"select {_POD_COLUMNS} from marts.fct_pod_periods",
     "fct_quotas": "select * from marts.fct_quotas",
-    "fct_workload_periods": f"select {_PACE_COLUMNS} from marts.fct_workload_periods",
+    "pod_costs": "from pod_costs",
+    "pod_days": _POD_DAYS,
+    "pod_use": _POD_USE,
 }
-"""Marts of which a tenant has its own rows, and the selection of them. A page that needs another
+"""Tables of which a tenant has its own rows, and the selection of them. A page that needs another
 column adds it here: each column takes at least one block of each file."""
 
 PROVIDER_MARTS = (
@@ -331,6 +357,17 @@ _TENANT_CLUSTERS = """
     union select billing_period, cluster_id, namespace from marts.dim_namespaces
     union select billing_period, cluster_id, tenant from marts.fct_quotas
 """
+_PROVIDER_PERIODS = """
+    create view provider_periods as
+    select
+        periods.*,
+        coalesce(
+            hours.hour_started_at, periods.counted_until - interval 1 hour
+        ) as last_complete_hour_started_at
+    from periods
+    left join last_complete_hours as hours
+        on periods.billing_period = hours.billing_period and hours.tenant = ''
+"""
 # Complete until the first gap in a cluster of the tenant; a closed period to its end.
 _TENANT_PERIODS = """
     create view of_tenants_periods as
@@ -349,9 +386,14 @@ _TENANT_PERIODS = """
         if(
             periods.amounts = 'final', periods.counted_until,
             coalesce(gaps.started_at, periods.counted_until)
-        ) as data_complete_to
+        ) as data_complete_to,
+        coalesce(
+            hours.hour_started_at, periods.counted_until - interval 1 hour
+        ) as last_complete_hour_started_at
     from periods
     cross join tenants
+    left join last_complete_hours as hours
+        on periods.billing_period = hours.billing_period and tenants.tenant = hours.tenant
     left join gaps
         on periods.billing_period = gaps.billing_period and tenants.tenant = gaps.tenant
 """
@@ -404,14 +446,16 @@ def write_snapshots(
 
 def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapshots:
     owned = _tenant_tables()
-    hashes = {table: _rows_by_tenant(connection, table) for table in owned}
+    # The sums of days change with the hours only.
+    hashes = {table: _rows_by_tenant(connection, table) for table in owned if table != "pod_days"}
     names = {
-        tenant: _name(tenant, *(hashes[table].get(tenant, "") for table in owned))
+        tenant: _name(tenant, *(of_table.get(tenant, "") for of_table in hashes.values()))
         for [tenant] in connection.execute("from tenants order by tenant").fetchall()
     }
-    beside = ("budget_steps", "coverage", "corrections", "documents", "findings", "periods")
-    of_provider = (*PROVIDER_MARTS, *beside, "stops", "tenant_periods")
-    provider = _name("", *(_rows_sha256(connection, table) for table in of_provider))
+    beside = ("budget_steps", "coverage", "corrections", "documents", "findings", "pod_costs")
+    of_provider = {table: table for table in (*PROVIDER_MARTS, *beside, "stops", "tenant_periods")}
+    of_provider["periods"] = "provider_periods"
+    provider = _name("", *(_rows_sha256(connection, rows) for rows in of_provider.values()))
     changed = [tenant for tenant, name in names.items() if not (folder / name).is_file()]
     is_new = not (folder / provider).is_file()
     if changed or is_new:
@@ -435,7 +479,8 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapsh
         list(pool.map(write, changed))
     connection.execute("reset threads")
     if is_new:
-        select = {table: f"select * from {table}" for table in of_provider if table != POD_HOURS}
+        del of_provider[POD_HOURS]
+        select = {table: f"select * from {rows}" for table, rows in of_provider.items()}
         columns = columns_of(connection, "main", POD_HOURS)
         [(pod_count,)] = connection.execute("select count(*) from stored.pods").fetchall()
         stored = _stored_pod_hours(columns, 1, pod_count)
@@ -463,6 +508,10 @@ def _gather(
     others = ("dim_namespaces", "dim_pod_labels", "fct_coverage")
     for mart in sorted({*TENANT_MARTS, *PROVIDER_MARTS, *others} & marts):
         connection.execute(f"create view marts.{mart} as select * from w.marts.{mart}")
+    connection.execute("use scratch.marts")
+    for table, rows in costs_of_last_hours().items():
+        connection.execute(f"create table scratch.main.{table} as {rows}")
+    connection.execute("use scratch")
     _table(connection, "periods", _PERIODS | _CHECKED, (_fields(one) for one in periods))
     _table(connection, "documents", _DOCUMENTS, (_fields(one) for one in documents))
     files = (
@@ -481,7 +530,8 @@ def _gather(
     for mart in PROVIDER_MARTS:
         connection.execute(f"create view {mart} as from marts.{mart}")
     for mart, select in TENANT_MARTS.items():
-        connection.execute(f"create view of_tenants_{mart} as {select}")
+        kind = "table" if mart == "pod_use" else "view"  # it is read twice
+        connection.execute(f"create {kind} of_tenants_{mart} as {select}")
     connection.execute(
         "create view of_tenants_dim_pod_labels as "
         "select labels.*, pods.tenant from marts.dim_pod_labels as labels inner join ("
@@ -497,6 +547,7 @@ def _gather(
             f"create table of_tenants_{table} as select * from {table} "
             "inner join tenant_clusters using (billing_period, cluster_id)"
         )
+    connection.execute(_PROVIDER_PERIODS)
     connection.execute(_TENANT_PERIODS)
     connection.execute("create view tenant_periods as from of_tenants_periods")
 

@@ -78,7 +78,7 @@ Examples:
 @click.option(
     "--burn-rate",
     is_flag=True,
-    help="Cost of the last counted hour by workload or pod, instead of usage.",
+    help="Cost of the last complete hour by workload or pod, instead of usage.",
 )
 @click.option("--provider", is_flag=True, help="The provider's own use instead of the tenants'.")
 @home_option
@@ -155,7 +155,7 @@ def usage(
 def _emit_burn_rates(
     home_path: Path, period: BillingPeriod | None, tenant: str, by: str, output: str
 ) -> None:
-    """Cost of the last counted hour, and the mean of the last 24, as the portal shows them."""
+    """Cost of the last complete hour and the mean of the 24 until its end, as in the portal."""
     with open_facts(Home.open(home_path), period.name if period else "") as facts:
         month = period or facts.newest
         found = burn_rates(facts, month.name, by, tenant)
@@ -166,7 +166,7 @@ def _emit_burn_rates(
         row["burn_rate_per_hour"] = amount_text(int(last_hour), currency)
         row["last_day_per_hour"] = amount_text(per_hour_of_day(int(last_day)), currency)
         rows.append(row)
-    empty = f"Nothing with a price ran in the last 24 counted hours of {month}."
+    empty = f"Nothing with a price ran in the 24 hours until the last complete one of {month}."
     emit(rows, output, title=f"Burn rate by {by}, {month}", empty=empty)
     if period is None:
         click.echo(newest_month_note(month), err=True)

@@ -64,7 +64,7 @@ EXAMPLES = 100 * int(os.environ.get("N", "10")) // PER_EXAMPLE
 def own_rows() -> dict[str, list[Any]]:
     return merged(
         fleet_rows(),
-        tenant_rows(OWN, TWO_USD * 6, TWO_USD * 2),
+        tenant_rows(OWN, TWO_USD * 6),
         pod_rows(OWN, "a"),
         pod_rows(OWN, "b"),
     )
@@ -90,7 +90,7 @@ def with_neighbour(cost: Decimal = NEIGHBOURS_COST, pods: int = 2) -> dict[str, 
             for hour in range(pods)
         ],
     }
-    rows = merged(own_rows(), tenant_rows(OTHER, cost * 3, cost), west, elsewhere, *parts)
+    rows = merged(own_rows(), tenant_rows(OTHER, cost * 3), west, elsewhere, *parts)
     for budget in rows["fct_forecasts"]:
         if budget["tenant"] == OTHER:
             budget["forecast_method"] = CANARY
@@ -270,8 +270,8 @@ VALID = {
     "label": ("team",),
     "from": ("2026-10-01T00", "2026-10-01"),
     "to": ("2026-10-01T02", "2026-10-01T03:00:01"),
-    "hour": ("2026-10-01T02",),
-    "at": ("2026-10-01T02:30",),
+    "hour": ("2026-10-01T01",),
+    "at": ("2026-10-01T01:30",),
     "workload_kind": ("Job",),
     "workload_name": ("train-a", f"train-{CANARY}-0"),
     "kind": ("Job",),

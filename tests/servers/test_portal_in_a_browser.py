@@ -33,7 +33,7 @@ PAGES = {
     "map": ("provider", "/provider/map", "GPU-free"),
     "health": ("provider", "/provider/health", "Health"),
     "returned": ("provider", "/provider/returned", "Stopped workloads"),
-    "programme": ("programme", "/programme?hour=2026-10-01T02", "gpu-1"),
+    "programme": ("programme", "/programme?hour=2026-10-01T01", "gpu-1"),
     "front": ("provider", "/", OWN),
     "login": ("provider", "/login", "Your provider gives you the token"),
     "error": (OWN, "/tenants/no-such-tenant", "There is no such page"),

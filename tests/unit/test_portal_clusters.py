@@ -70,8 +70,8 @@ def two_clusters() -> dict[str, list[Any]]:
     return merged(
         fleet_rows(),
         west,
-        tenant_rows(OWN, TWO_USD * 6, TWO_USD * 2),
-        tenant_rows(OTHER, TWO_USD * 3, TWO_USD),
+        tenant_rows(OWN, TWO_USD * 6),
+        tenant_rows(OTHER, TWO_USD * 3),
         pod_rows(OWN, "a"),
         pod_rows(OTHER, "n"),
         elsewhere,
@@ -106,7 +106,7 @@ def test_totals_are_of_the_allowing_clusters_and_name_the_others(
     portal = portal_reviewed_by(tmp_path / "one", {"c1": ApiServer({OWN}), "c2": ApiServer()})
     row = summary(portal)
     assert (row["cost"], row["settled"], row["in_flight"]) == ("6.00", "4.00", "2.00")
-    assert (row["burn_rate_per_hour"], row["last_day_per_hour"]) == ("2.00", "0.25")
+    assert (row["burn_rate_per_hour"], row["last_day_per_hour"]) == ("2.00", "0.17")
     assert (row["gpu_hours"], row["left_out_clusters"]) == ("3.00", ["west"])
     assert (row["forecast"], row["budget"], row["budget_used_pct"]) == ("", "", "")
     text = portal.client.get(f"/tenants/{OWN}", headers=TOKEN).text

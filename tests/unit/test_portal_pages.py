@@ -27,12 +27,15 @@ from portal.site import PAGES, make_site
 from portal.tokens import FILE, TokenFile
 from portal.visits import BURST_LIMIT, RequestLimits
 from tests.asgi import Client
+from tests.marts_in_memory import START
 from tests.portal_by_hand import (
     HOSTILE,
     HOSTS,
+    HOUR,
     INVOICE,
     OTHER,
     OWN,
+    TWO_USD,
     Portal,
     marts_of,
     portal_at,
@@ -68,7 +71,7 @@ def test_the_summary_equals_a_hand_calculation(portal: Portal) -> None:
         "outage_credits": "0.00",
         "committed_at_most": "2964.00",
     }
-    assert (row["burn_rate_per_hour"], row["last_day_per_hour"]) == ("4.00", "0.50")
+    assert (row["burn_rate_per_hour"], row["last_day_per_hour"]) == ("4.00", "0.33")
     assert (row["forecast_low"], row["forecast"], row["forecast_high"]) == (
         "600.00",
         "1200.00",
@@ -79,6 +82,45 @@ def test_the_summary_equals_a_hand_calculation(portal: Portal) -> None:
     assert (row["device_hours"], row["gpu_hours"]) == ("6.00", "6.00")
     assert (row["utilisation_pct"], row["idle_cost"]) == ("40.0", "2.00")
     assert (row["amounts"], row["incomplete_hours"]) == ("estimated", 2)
+
+
+def test_now_is_the_last_complete_hour_of_the_clusters_of_the_tenant(tmp_path: Path) -> None:
+    """The third hour of c1 is not complete: it has only half of its cost. In c2, where the
+    neighbour is, it is complete."""
+    marts = marts_of()
+    for row in marts["fct_pod_hours"]:
+        if row["hour_started_at"] == START + 2 * HOUR:
+            row["cost_nanos"] = TWO_USD / 2
+    for mart in ("fct_pod_hours", "fct_pod_periods", "fct_gpu_use", "fct_quotas"):
+        for row in marts[mart]:
+            row["cluster_id"] = "c2" if row["tenant"] == OTHER else "c1"
+    east = [row for row in marts["fct_coverage"] if row["cluster_id"] == "c1"]
+    marts["fct_coverage"] += [row | {"cluster_id": "c2", "outcome": "ok"} for row in east]
+    marts["dim_clusters"].append({"cluster_id": "c2", "cluster_name": "west"})
+    portal = portal_at(tmp_path / "one", marts)
+    expected = {OWN: ("01:00", "4.00", "0.33"), OTHER: ("02:00", "1.00", "0.21")}
+    for tenant, (hour, rate, of_day) in expected.items():
+        [row] = portal.get(f"/api/v1/tenants/{tenant}/summary", tenant).json()["rows"]
+        assert row["last_complete_hour_started_at"] == f"2026-10-01T{hour}:00Z"
+        assert (row["burn_rate_per_hour"], row["last_day_per_hour"]) == (rate, of_day)
+        text = portal.get(f"/tenants/{tenant}", tenant).text
+        assert f"Now is the hour from 01 Oct 2026 {hour} UTC, the last complete one." in text
+        assert f"hour from 01 Oct {hour} UTC; mean of the 24 hours until its end" in text
+    fleet = portal.get("/provider", "provider").text
+    assert "Now is the hour from 01 Oct 2026 01:00 UTC, the last complete one." in fleet
+    rows = portal.get("/api/v1/fleet/tenants", "provider").json()["rows"]
+    assert {row["tenant"]: row["burn_rate_per_hour"] for row in rows} == {
+        OWN: "4.00",
+        OTHER: "1.00",
+    }
+    [capacity] = portal.get("/api/v1/fleet/capacity", "provider").json()["rows"]
+    assert capacity["hour_started_at"] == "2026-10-01T01:00:00Z"
+
+    for row in marts["fct_coverage"]:
+        row["outcome"] = "degraded"
+    text = portal_at(tmp_path / "two", marts).get(f"/tenants/{OWN}").text
+    assert "Now is the hour from 01 Oct 2026 02:00 UTC, the last counted one." in text
+    assert "2.00 USD/h" in text
 
 
 def test_a_closed_month_has_no_amount_in_flight(tmp_path: Path) -> None:
@@ -188,11 +230,11 @@ def test_the_inventory_names_each_card_and_its_holder(portal: Portal) -> None:
 
 
 def test_the_programme_owner_sees_an_hour_and_its_pods(portal: Portal) -> None:
-    text = portal.get("/programme?hour=2026-10-01T02", "programme").text
-    for shown in ("gpu-1", f"{OWN}/train-a", "by devices", "02:00 UTC"):
+    text = portal.get("/programme?hour=2026-10-01T01", "programme").text
+    for shown in ("gpu-1", f"{OWN}/train-a", "by devices", "01:00 UTC"):
         assert shown in text, shown
     month = portal.get("/api/v1/fleet/hours?format=csv", "programme")
-    assert month.text.splitlines()[1].startswith("east,2026-10-01T02:00:00Z,measured,gpu-1,3,3")
+    assert month.text.splitlines()[1].startswith("east,2026-10-01T01:00:00Z,measured,gpu-1,3,3")
     again = portal.get("/api/v1/fleet/hours?format=csv", "programme")
     assert (again.content, again.headers["etag"]) == (month.content, month.headers["etag"])
 
@@ -487,7 +529,7 @@ PAGES_WITH_TABLES = {
     "/provider/health": "provider",
     "/provider/map": "provider",
     "/provider/returned": "provider",
-    "/programme?hour=2026-10-01T02": "programme",
+    "/programme?hour=2026-10-01T01": "programme",
 }
 
 
@@ -582,7 +624,7 @@ def test_the_map_of_a_thousand_nodes_is_paged_and_small(tmp_path: Path) -> None:
     one = shown("/provider/map?node=0500")
     assert "0/1 3g.40gb" in one
     assert f"{OWN}/train-a" in one
-    chart = shown("/provider/charts/nodes.svg?cluster=east&hour=2026-10-01T02")
+    chart = shown("/provider/charts/nodes.svg?cluster=east&hour=2026-10-01T01")
     assert "Cards of 1000 nodes of east" in chart
     assert len(chart) < 150_000
     every = portal.get("/api/v1/fleet/inventory?format=csv", "provider").text.splitlines()

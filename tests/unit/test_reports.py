@@ -126,15 +126,35 @@ def test_a_window_in_seconds_has_its_part_of_the_cost() -> None:
     assert usage(marts, Interval(START + HOUR * 4 / 6, START + HOUR)) == []
 
 
-def test_burn_rates_are_of_workloads_or_of_pods() -> None:
-    """Two pods of one workload; a pod without cost in the last day has no burn rate."""
-    job = {"tenant": "vision", "workload_kind": "Job", "workload_name": "train", "currency": "USD"}
+def test_burn_rates_are_of_the_last_complete_hour_by_workload_or_pod() -> None:
+    """Hour 25 has a missing sample, and hour 26 was not queried in the tenant's second cluster.
+
+    The last complete hour is 24: of pod `a` it costs 3, and its day, which begins with hour 1,
+    3 × 24; pod `b` ran in hours 0 and 1 only. `other` is in the first cluster alone, where hour 26
+    is complete.
+    """
+    costs = {
+        ("vision", "a", "c1"): dict.fromkeys(range(27), 3),
+        ("vision", "b", "c2"): {0: 50, 1: 7},
+        ("other", "o", "c1"): {24: 5, 26: 4},
+        ("other", "past", "c1"): {0: 9},
+    }
     pods = [
-        job
-        | {"pod_uid": uid, "last_hour_cost_nanos": Decimal(a), "last_day_cost_nanos": Decimal(b)}
-        for uid, a, b in (("a", 2, 7), ("b", 0, 5), ("c", 0, 0))
+        {"tenant": tenant, "pod_uid": uid, "cluster_id": cluster, "belongs_to": "tenant"}
+        | {"workload_kind": "Job", "workload_name": f"of-{tenant}", "currency": "USD"}
+        | {"hour_started_at": START + hour * HOUR, "cost_nanos": Decimal(cost)}
+        for (tenant, uid, cluster), hours in costs.items()
+        for hour, cost in hours.items()
     ]
-    marts = facts({"fct_pod_periods": pods})
+    coverage = [
+        {"cluster_id": cluster, "source": source, "hour_started_at": START + hour * HOUR}
+        | {"outcome": "not_asked" if (cluster, hour) == ("c2", 26) else "ok"}
+        | {"missing_count": int((cluster, source, hour) == ("c1", "thanos", 25))}
+        for cluster in ("c1", "c2")
+        for source in ("kubernetes", "thanos")
+        for hour in range(27)
+    ]
+    marts = facts({"fct_pod_hours": pods, "fct_coverage": coverage})
 
     def rates(by: str, tenant: str = "") -> list[tuple[object, ...]]:
         found = burn_rates(marts, "2026-10", by, tenant)
@@ -143,8 +163,9 @@ def test_burn_rates_are_of_workloads_or_of_pods() -> None:
             for row in found
         ]
 
-    assert rates("workload") == [(None, 2, 12)]
-    assert rates("pod") == [("a", 2, 7), ("b", 0, 5)]
+    assert rates("workload") == [(None, 4, 9), (None, 3, 79)]
+    assert rates("pod", "vision") == [("a", 3, 72), ("b", 0, 7)]
+    assert rates("pod", "other") == [("o", 4, 9)]
     assert rates("pod", "speech") == []
     with pytest.raises(UnknownGrouping):
         rates("class")

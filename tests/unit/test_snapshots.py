@@ -70,7 +70,7 @@ def marts(*pods: Mapping[str, Any], tenants: Sequence[str] = ("vision", OTHER)) 
         rows[mart] = [{key: one[key] for key in names} for one in pods]
     for mart in ("fct_pod_periods", "fct_gpu_use"):
         rows[mart] = [{"tenant": one["tenant"], "pod_uid": one["pod_uid"]} for one in pods]
-    for mart in ("fct_workload_periods", "fct_quotas", "fct_forecasts"):
+    for mart in ("fct_quotas", "fct_forecasts"):
         subject = {"subject": "tenant"} if mart == "fct_forecasts" else {}
         rows[mart] = [{"tenant": one["tenant"]} | subject for one in pods]
     return rows

@@ -83,8 +83,12 @@ def usage(
     *,
     tenant: str = "",
     of_provider: bool = False,
+    table: str = "fct_pod_hours",
 ) -> list[UsageGroup]:
-    """The rows of a window, in order; of all tenants, or of one, or of the provider's own use."""
+    """The rows of a window, in order; of all tenants, or of one, or of the provider's own use.
+
+    `table` has rows of `fct_pod_hours`, or sums of such rows within a day for a window of days.
+    """
     names = columns_of(by)
     facts.require(window)
     denominator = _common_denominator(facts)
@@ -97,7 +101,8 @@ def usage(
         "tenant": tenant,
         "belongs_to": "provider" if of_provider else "tenant",
     }
-    found = facts.rows(statement(__file__, "usage"), parameters)
+    spelled = statement(__file__, "usage").replace("from fct_pod_hours", f"from {table}")
+    found = facts.rows(spelled, parameters)
     found.sort(key=lambda row: _order(row, names))
     return [
         UsageGroup(
@@ -115,7 +120,7 @@ def usage(
 
 
 def burn_rates(facts: Facts, period: str, by: str, tenant: str = "") -> list[Row]:
-    """Cost of the last counted hour and the last 24 of them, per `workload` or `pod`.
+    """Cost of the last complete hour and of the 24 until its end, per `workload` or `pod`.
 
     The one with the highest cost first; raises UnknownGrouping.
     """
@@ -124,8 +129,14 @@ def burn_rates(facts: Facts, period: str, by: str, tenant: str = "") -> list[Row
     columns = list(dict.fromkeys(("workload_kind", *GROUPINGS[by])))
     parameters = {"columns": columns, "period": period, "tenant": tenant}
     names = ("tenant", *columns, "currency", "last_hour_cost_nanos", "last_day_cost_nanos")
-    found = facts.rows(statement(__file__, "burn_rates"), parameters)
+    tables = ", ".join(f"{name} as ({rows})" for name, rows in costs_of_last_hours().items())
+    found = facts.rows(f"with {tables} {statement(__file__, 'burn_rates')}", parameters)
     return [{name: row[name] for name in names} for row in found]
+
+
+def costs_of_last_hours() -> dict[str, str]:
+    """The names of tables and their statements, each of which reads the marts and those before."""
+    return {name: statement(__file__, name) for name in ("last_complete_hours", "pod_costs")}
 
 
 def rounded_costs(found: Sequence[UsageGroup]) -> list[int]:

@@ -1,17 +1,5 @@
--- Cost of the last counted hour and of the 24 hours until its end, per workload or pod that has
--- any of it; the columns of a pod are null where workloads are asked for.
-with
-
-names as (
-
-    select
-        cluster_id,
-        max(cluster_name) as cluster_name
-    from dim_clusters
-    group by all
-
-)
-
+-- Cost of the last complete hour and of the 24 hours until its end, per workload or pod that has
+-- any of it; the columns of a pod are null where workloads are requested.
 select
     pods.tenant,
     case
@@ -25,14 +13,19 @@ select
     pods.currency,
     sum(pods.last_hour_cost_nanos) as last_hour_cost_nanos,
     sum(pods.last_day_cost_nanos) as last_day_cost_nanos
-from fct_pod_periods as pods
-left join names
+from pod_costs as pods
+left join (
+    select
+        cluster_id,
+        max(cluster_name) as cluster_name
+    from dim_clusters
+    group by all
+) as names
     on pods.cluster_id = names.cluster_id
 where
     pods.billing_period = $period
     and ($tenant = '' or pods.tenant = $tenant)
 group by all
-having sum(pods.last_day_cost_nanos) > 0
 order by
     last_hour_cost_nanos desc,
     last_day_cost_nanos desc,
