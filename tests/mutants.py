@@ -38,18 +38,6 @@ from warehouse.switch import switch_in
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
 
-SCENARIOS = (
-    "cards_cut_anew",
-    "double_gap",
-    "every_way_to_share",
-    "evicted_without_an_end",
-    "exporter_outage",
-    "init_and_sidecars",
-    "node_drained_mid_hour",
-    "relabelled_node",
-    "restarts_and_crash_loops",
-    "thin_line",
-)
 TIER = "make test"
 MACROS = "macros/"
 """The models that use a macro are not listed, so a broken macro runs the tests of all models."""
@@ -461,7 +449,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home = Home.create(folder / "home")
-        self.fleets = {n: e for n, e in compared.library().items() if n in SCENARIOS}
+        self.fleets = compared.fleets_of(compared.VARIED)
         seeded, drawn = compared.seeded_ones()
         self.fleets |= seeded
         self.unwatched = compared.live_all(self.home, self.fleets, drawn)

@@ -6,7 +6,8 @@ faults of a connection (served fleets).
 
 All fleets are clusters of one home and built together, because a start of dbt takes longer than the
 calculation. A failure names the scenario; `python -m tests.random_fleets SEED` prints a random one.
-`make explore` simulates others, one for each twenty of its `N`.
+`make explore` simulates other random ones, one for each twenty of its `N`, and a part of the
+library.
 
 After a broken watch, or without a journal, a fact is the truth or states its possible error: an end
 by its uncertainty, a dispute or an interval without a watch by its length.
@@ -55,6 +56,20 @@ EXPLORED = range(SEED, SEED + max(int(os.environ.get("N", "1000")) // 20, 3))
 TOO_LONG = ("demo", OPENB)
 # Two days of all faults: only the first hours of them.
 IN_PART = {"everything_at_once": 6}
+
+# Together with the seeds, they have every situation that the tests below require.
+VARIED = (
+    "cards_cut_anew",
+    "double_gap",
+    "every_way_to_share",
+    "evicted_without_an_end",
+    "exporter_outage",
+    "init_and_sidecars",
+    "node_drained_mid_hour",
+    "relabelled_node",
+    "restarts_and_crash_loops",
+    "thin_line",
+)
 
 # Measured by samples alone, without a journal.
 ALONE = ("samples_only", "single_pods_lost")
@@ -108,8 +123,12 @@ class Played:
 
 def library() -> dict[str, Fleet]:
     names = [name for name in names_of_library() if name not in (*TOO_LONG, *IN_PART)]
-    fleets = {name: build_fleet(load_scenario(name)) for name in names}
-    return fleets | {name: first_hours(name, hours) for name, hours in IN_PART.items()}
+    parts = {name: first_hours(name, hours) for name, hours in IN_PART.items()}
+    return fleets_of(names) | parts
+
+
+def fleets_of(names: Iterable[str]) -> dict[str, Fleet]:
+    return {name: build_fleet(load_scenario(name)) for name in names}
 
 
 def first_hours(name: str, hours: int) -> Fleet:
@@ -156,7 +175,8 @@ def names_cards(name: str) -> bool:
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
     seeded, drawn = seeded_ones()
     more, drawn_of_more = random_ones(request.param)
-    fleets, drawn = library() | more | seeded, drawn_of_more | drawn
+    named = fleets_of(VARIED) if more else library()
+    fleets, drawn = named | more | seeded, drawn_of_more | drawn
     home = Home.create(tmp_path_factory.mktemp("truth") / "home")
     unwatched = live_all(home, fleets, drawn)
     build = build_period(home, PERIOD, decisions_of(fleets), closed_periods=frozenset())
