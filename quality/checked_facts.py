@@ -18,7 +18,7 @@ from domain.decisions.rows import PolicyName
 from domain.interval import HOUR, Interval
 from domain.money import Money
 from quality.causes import DeviceUse, DuplicateReading, MetricHour, RefusedSamples
-from quality.checks import Comparison, PricedCharge
+from quality.checks import IDENTITIES, IDENTITIES_OF, Comparison, PricedCharge
 from quality.coverage import HourCoverage, HourUse
 from quality.reconciliation import ReconciledSegment, TenantUse
 from quality.unknowns import BudgetNotCounted, Contradictions, NamespaceSeen, UnknownUse
@@ -227,13 +227,15 @@ def read_contradictions(connection: duckdb.DuckDBPyConnection, period: str) -> l
 
 
 def read_comparisons(
-    connection: duckdb.DuckDBPyConnection, identity: str, period: str
-) -> list[Comparison]:
-    """Both sides of a named identity, at each place where it must hold."""
-    return [
-        Comparison(place, int(left), int(right))
-        for place, left, right in _rows(connection, f"identities/{identity}", period=period)
-    ]
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> dict[str, list[Comparison]]:
+    """The name of each identity → both sums, at each place where it must hold."""
+    comparisons: dict[str, list[Comparison]] = {name: [] for name in IDENTITIES}
+    for file, names in IDENTITIES_OF.items():
+        for place, *sums in _rows(connection, f"identities/{file}", period=period):
+            for name, left, right in zip(names, sums[::2], sums[1::2], strict=True):
+                comparisons[name].append(Comparison(place, int(left), int(right)))
+    return comparisons
 
 
 def _reasons(chosen: Callable[[ReconciliationRule], bool]) -> list[str]:

@@ -4,11 +4,11 @@ ones.
 Put here: a check's name and result, and the checks without which no period is billable.
 Not here: the statements (`sql/identities`), the suites (`suites`), or running a check (`run`).
 
-An identity compares two sums that are equal by definition. Its statement returns `place`,
-`left_sum` and `right_sum`, with a row for every cluster of the calendar, so that a month without
-use is checked too. A required check that is absent, skipped, or evaluated no row counts as failed.
-Tests of a table that can be empty (a month without use has no charges) are required only if it has
-rows.
+An identity compares two sums that are equal by definition. A statement returns a place and both
+sums of each of its identities, with a row for every cluster of the calendar, so that a month
+without use is checked too. A required check that is absent, skipped, or evaluated no row counts as
+failed. Tests of a table that can be empty (a month without use has no charges) are required only if
+it has rows.
 
 Results of dbt tests carry the hash of the facts. After another build they no longer count, so a
 test of other facts is a missing check.
@@ -58,15 +58,16 @@ FINDING_OF: Mapping[str, str] = MappingProxyType(
 )
 """The finding of a broken identity, if it is not `sums_differ`."""
 
-IDENTITIES = (
-    "shares_add_up_to_capacity",
-    "no_node_gives_more_than_it_has",
-    "pod_seconds_add_up_to_charges",
-    "pod_costs_add_up_to_charges",
-    "no_pod_holds_a_device_twice",
-    "no_pod_hour_leaves_its_hour",
+IDENTITIES_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "node_shares": ("shares_add_up_to_capacity", "no_node_gives_more_than_it_has"),
+        "charges": ("pod_seconds_add_up_to_charges", "pod_costs_add_up_to_charges"),
+        "segments": ("no_pod_holds_a_device_twice", "no_pod_hour_leaves_its_hour"),
+    }
 )
-"""Each is a statement of its name in `sql/identities`."""
+"""A statement in `sql/identities`, and its identities in the order of its pairs of columns."""
+
+IDENTITIES = tuple(name for names in IDENTITIES_OF.values() for name in names)
 
 
 def check_of(name: str, comparisons: Sequence[Comparison]) -> Check:

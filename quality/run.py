@@ -27,7 +27,6 @@ from quality.causes import (
 )
 from quality.check_tables import write_check_result
 from quality.checks import (
-    IDENTITIES,
     ONE_VERDICT_PER_HOUR,
     WITH_ROWS,
     check_of,
@@ -263,8 +262,7 @@ def _checks(
         *_relevant(read_dbt_checks(connection, period.name, facts_sha256)),
     ]
     findings: list[Finding] = []
-    for name in IDENTITIES:
-        comparisons = checked_facts.read_comparisons(connection, name, period.name)
+    for name, comparisons in checked_facts.read_comparisons(connection, period.name).items():
         checks.append(check_of(name, comparisons))
         findings += sum_findings(name, comparisons)
     return checks, findings

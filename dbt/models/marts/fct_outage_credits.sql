@@ -14,9 +14,9 @@ outages as (
 
 ),
 
--- Segments are cut where an outage begins and ends. Of several outages of a segment only one is
--- credited: that of the cluster, else that of the node, else that of the pod.
-credited as (
+-- Segments are cut where an outage begins and ends. A segment with several outages has one credit:
+-- for the outage of the cluster, else of the node, else of the pod.
+credited_hours as (
 
     select
         pod_hours.*,
@@ -71,25 +71,9 @@ credits as (
         max(segment_ended_at) as credit_ended_at,
         cast(sum(billable_seconds * device_count) as bigint) as device_seconds,
         cast(-sum(cost_nanos) as decimal(38, 0)) as credit_nanos
-    from credited
+    from credited_hours
     where outage_rank = 1
-    group by
-        billing_period,
-        tenant,
-        belongs_to,
-        cluster_id,
-        gpu_class,
-        mig_profile,
-        weight_numerator,
-        weight_denominator,
-        weight_policy,
-        rate_id,
-        currency,
-        outage_node_name,
-        outage_pod_uid,
-        outage_started_second,
-        outage_ended_second,
-        reason
+    group by all
 
 )
 

@@ -1,4 +1,5 @@
--- The terms of a node's share-seconds add up to its installed capacity.
+-- The terms of a node's share-seconds add up to its installed capacity, and none are allocated beyond
+-- the capacity.
 with
 
 clusters as (
@@ -25,8 +26,8 @@ nodes as (
                 + unmeasured_share_seconds
                 - overallocated_share_seconds
             )
-        )) as left_sum,
-        0 as right_sum
+        )) as difference,
+        sum(overallocated_share_seconds) as overallocated
     from marts.fct_node_share_hours
     where billing_period = $period
     group by all
@@ -35,14 +36,18 @@ nodes as (
 
 select
     'cluster ' || cluster_id || ', ' || node as place,
-    cast(left_sum as decimal(38, 0)) as left_sum,
-    cast(right_sum as decimal(38, 0)) as right_sum
+    difference,
+    0 as no_difference,
+    overallocated,
+    0 as no_overallocation
 from nodes
 union all
 select
     'cluster ' || clusters.cluster_id as place,
-    cast(coalesce(sum(nodes.left_sum), 0) as decimal(38, 0)) as left_sum,
-    cast(coalesce(sum(nodes.right_sum), 0) as decimal(38, 0)) as right_sum
+    coalesce(sum(nodes.difference), 0) as difference,
+    0 as no_difference,
+    coalesce(sum(nodes.overallocated), 0) as overallocated,
+    0 as no_overallocation
 from clusters
 left join nodes
     on clusters.cluster_id = nodes.cluster_id

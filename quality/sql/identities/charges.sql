@@ -1,4 +1,4 @@
--- The costs of pod hours add up to the cost of their charge.
+-- The billed device-seconds and the costs of pod hours add up to those of their charge.
 with
 
 clusters as (
@@ -21,8 +21,10 @@ sides as (
         weight_denominator,
         weight_policy,
         rate_id,
-        cast(0 as decimal(38, 0)) as left_part,
-        cost_nanos as right_part
+        cast(0 as bigint) as pod_seconds,
+        device_seconds as charge_seconds,
+        cast(0 as decimal(38, 0)) as pod_nanos,
+        cost_nanos as charge_nanos
     from marts.fct_charges
     where billing_period = $period
     union all
@@ -36,8 +38,10 @@ sides as (
         weight_denominator,
         weight_policy,
         rate_id,
-        cost_nanos as left_part,
-        0 as right_part
+        billable_seconds * device_count as pod_seconds,
+        0 as charge_seconds,
+        cost_nanos as pod_nanos,
+        0 as charge_nanos
     from marts.fct_pod_hours
     where billing_period = $period
 
@@ -55,8 +59,10 @@ charges as (
         weight_denominator,
         weight_policy,
         rate_id,
-        sum(left_part) as left_part,
-        sum(right_part) as right_part
+        sum(pod_seconds) as pod_seconds,
+        sum(charge_seconds) as charge_seconds,
+        sum(pod_nanos) as pod_nanos,
+        sum(charge_nanos) as charge_nanos
     from sides
     group by all
 
@@ -76,14 +82,18 @@ select
         weight_policy,
         rate_id
     ) as place,
-    cast(left_part as decimal(38, 0)) as left_sum,
-    cast(right_part as decimal(38, 0)) as right_sum
+    pod_seconds,
+    charge_seconds,
+    pod_nanos,
+    charge_nanos
 from charges
 union all
 select
     'cluster ' || clusters.cluster_id as place,
-    cast(coalesce(sum(charges.left_part), 0) as decimal(38, 0)) as left_sum,
-    cast(coalesce(sum(charges.right_part), 0) as decimal(38, 0)) as right_sum
+    coalesce(sum(charges.pod_seconds), 0) as pod_seconds,
+    coalesce(sum(charges.charge_seconds), 0) as charge_seconds,
+    coalesce(sum(charges.pod_nanos), 0) as pod_nanos,
+    coalesce(sum(charges.charge_nanos), 0) as charge_nanos
 from clusters
 left join charges
     on clusters.cluster_id = charges.cluster_id
