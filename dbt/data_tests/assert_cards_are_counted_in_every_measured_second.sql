@@ -1,7 +1,7 @@
--- A node class that had no level at some time would count no card then.
+-- A node class without a level would count no card in that time.
 with
 
-counted as (
+level_hours as (
 
     select
         node_number,
@@ -15,7 +15,7 @@ counted as (
 select
     nodes.node_number,
     hours.hour_second,
-    counted.counted_seconds
+    level_hours.counted_seconds
 from (
     select distinct
         node_number,
@@ -24,10 +24,10 @@ from (
 ) as nodes
 inner join {{ ref('int_measured_hours') }} as hours
     on nodes.cluster_id = hours.cluster_id
-left join counted
+left join level_hours
     on
-        nodes.node_number = counted.node_number
-        and hours.hour_second = counted.hour_second
+        nodes.node_number = level_hours.node_number
+        and hours.hour_second = level_hours.hour_second
 where
-    coalesce(counted.counted_seconds, 0)
+    coalesce(level_hours.counted_seconds, 0)
     <> hours.measured_until_second - hours.measured_from_second

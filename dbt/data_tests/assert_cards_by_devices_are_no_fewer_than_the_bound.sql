@@ -1,5 +1,5 @@
--- Invariant 4: the bound is the smallest number over all layouts, so the true number is no smaller;
--- and where no evidence says more, the number is the bound.
+-- Invariant 4: the bound is the smallest number over all layouts, so the true number is not
+-- smaller. Without further evidence, the number is the bound.
 select *
 from {{ ref('fct_node_hours') }}
 where

@@ -1,9 +1,9 @@
--- Fault E11: joining prices, decisions and hours neither doubles a second of an allocation nor
--- drops one. Every second of a segment is there once for each resource of its pod, by its method; a
--- claimed device is left out, as its time is cut by who holds it.
+-- Fault E11: the joins with prices, decisions and hours neither double nor drop a second of an
+-- allocation. Each second of a segment occurs once for each resource of its pod, with its method.
+-- Claimed devices are left out, because their time is cut where their holders change.
 with
 
-counted as (
+pod_hour_seconds as (
 
     select
         pod_hours.cluster_id,
@@ -53,7 +53,7 @@ rules as (
 
 ),
 
-by_segments as (
+segment_seconds as (
 
     select
         resources.cluster_id,
@@ -86,13 +86,13 @@ by_segments as (
 )
 
 select
-    coalesce(by_segments.cluster_id, counted.cluster_id) as cluster_id,
-    coalesce(by_segments.method, counted.method) as method,
-    by_segments.seconds as segment_seconds,
-    counted.seconds as counted_seconds
-from by_segments
-full outer join counted
+    coalesce(segment_seconds.cluster_id, pod_hour_seconds.cluster_id) as cluster_id,
+    coalesce(segment_seconds.method, pod_hour_seconds.method) as method,
+    segment_seconds.seconds as segment_seconds,
+    pod_hour_seconds.seconds as counted_seconds
+from segment_seconds
+full outer join pod_hour_seconds
     on
-        by_segments.cluster_id = counted.cluster_id
-        and by_segments.method = counted.method
-where coalesce(by_segments.seconds, 0) <> coalesce(counted.seconds, 0)
+        segment_seconds.cluster_id = pod_hour_seconds.cluster_id
+        and segment_seconds.method = pod_hour_seconds.method
+where coalesce(segment_seconds.seconds, 0) <> coalesce(pod_hour_seconds.seconds, 0)

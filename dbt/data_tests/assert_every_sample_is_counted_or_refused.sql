@@ -1,5 +1,5 @@
--- Invariant 19: the samples of counted metrics that an hour's attempt in use brought are those that
--- are read and those that are refused, none of them lost or there twice.
+-- Invariant 19: each sample of a counted metric, in the attempt that is used for its hour, is
+-- either read or refused, and occurs once.
 with
 
 hours as (
@@ -18,7 +18,7 @@ hours as (
 
 ),
 
-brought as (
+response_samples as (
 
     select
         hours.cluster_id,
@@ -36,7 +36,7 @@ brought as (
 ),
 
 -- A series whose labels do not identify a pod, node or device.
-nameless as (
+refused_series as (
 
     select distinct
         cluster_id,
@@ -55,26 +55,26 @@ nameless as (
 
 ),
 
-counted as (
+counted_samples as (
 
     select
         runs.cluster_id,
         runs.hour_second,
         sum(runs.sample_count) as sample_count
     from {{ ref('int_sample_runs') }} as runs
-    left join nameless
+    left join refused_series
         on
-            runs.cluster_id = nameless.cluster_id
-            and runs.series_key = nameless.series_key
+            runs.cluster_id = refused_series.cluster_id
+            and runs.series_key = refused_series.series_key
     where
         runs.metric in {{ counted_metrics() }}
         and runs.sample_quantity is not null
-        and nameless.series_key is null
+        and refused_series.series_key is null
     group by runs.cluster_id, runs.hour_second
 
 ),
 
-refused as (
+refused_samples as (
 
     select
         cluster_id,
@@ -85,29 +85,29 @@ refused as (
 
 ),
 
-accounted as (
+accounted_samples as (
 
     select
         cluster_id,
         hour_second,
         sum(sample_count) as sample_count
     from (
-        select * from counted
+        select * from counted_samples
         union all
-        select * from refused
+        select * from refused_samples
     ) as both_kinds
     group by cluster_id, hour_second
 
 )
 
 select
-    brought.cluster_id,
-    brought.hour_second,
-    brought.sample_count,
-    accounted.sample_count as accounted_sample_count
-from brought
-left join accounted
+    response_samples.cluster_id,
+    response_samples.hour_second,
+    response_samples.sample_count,
+    accounted_samples.sample_count as accounted_sample_count
+from response_samples
+left join accounted_samples
     on
-        brought.cluster_id = accounted.cluster_id
-        and brought.hour_second = accounted.hour_second
-where brought.sample_count <> coalesce(accounted.sample_count, 0)
+        response_samples.cluster_id = accounted_samples.cluster_id
+        and response_samples.hour_second = accounted_samples.hour_second
+where response_samples.sample_count <> coalesce(accounted_samples.sample_count, 0)

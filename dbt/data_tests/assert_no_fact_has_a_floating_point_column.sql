@@ -1,4 +1,5 @@
--- Invariant 26: money and quantities are whole numbers; nothing in a mart is a float.
+-- Invariant 26: money and quantities are whole numbers; no column of a mart has a floating-point
+-- type.
 select
     table_name,
     column_name,

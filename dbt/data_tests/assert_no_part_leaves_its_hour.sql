@@ -1,4 +1,4 @@
--- Invariant 7: half-open parts, inside their hour, and no longer than they say.
+-- Invariant 7: parts are half-open, lie in their hour, and count no more seconds than they last.
 select *
 from {{ ref('fct_pod_hours') }}
 where

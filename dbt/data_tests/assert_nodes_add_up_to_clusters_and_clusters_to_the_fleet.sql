@@ -21,7 +21,7 @@ clusters as (
 
 ),
 
-together as (
+sums as (
 
     select
         hour_started_at,
@@ -53,15 +53,15 @@ where
 union all
 select
     '(fleet)' as cluster_id,
-    together.hour_started_at
-from together
+    sums.hour_started_at
+from sums
 left join {{ ref('fct_fleet_hours') }} as fleet
-    on together.hour_started_at = fleet.hour_started_at
+    on sums.hour_started_at = fleet.hour_started_at
 where
     fleet.hour_started_at is null
-    or fleet.cluster_count <> together.cluster_count
-    or fleet.gpu_capacity <> together.gpu_capacity
-    or fleet.sum_of_node_max <> together.sum_of_node_max
-    or fleet.sum_of_node_max_bound <> together.sum_of_node_max_bound
-    or fleet.gpu_seconds <> together.gpu_seconds
-    or fleet.active_worker_nodes <> together.active_worker_nodes
+    or fleet.cluster_count <> sums.cluster_count
+    or fleet.gpu_capacity <> sums.gpu_capacity
+    or fleet.sum_of_node_max <> sums.sum_of_node_max
+    or fleet.sum_of_node_max_bound <> sums.sum_of_node_max_bound
+    or fleet.gpu_seconds <> sums.gpu_seconds
+    or fleet.active_worker_nodes <> sums.active_worker_nodes

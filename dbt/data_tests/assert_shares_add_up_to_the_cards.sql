@@ -1,7 +1,6 @@
--- Invariant 2: running + held + idle + unsold + unhealthy + withdrawn + unmeasured = installed,
--- per node, class and dimension, with ==; an allocation beyond the capacity is a term of its own.
--- What is unmeasured is so in unmeasured time alone; of an hour without a source it is all the
--- rest.
+-- Invariant 2: running + held + idle + unsold + unhealthy + withdrawn + unmeasured = installed, per
+-- node, class and dimension, with ==; an allocation beyond the capacity is a separate term. Only
+-- unmeasured time has an unmeasured share; in an hour without a source, it is the whole rest.
 with
 
 shares as (
@@ -21,7 +20,7 @@ intervals as (
 
 ),
 
-unmeasured as (
+unmeasured_hours as (
 
     select
         cluster_id,
@@ -41,10 +40,10 @@ select
     shares.dimension,
     shares.hour_started_at
 from shares
-left join unmeasured
+left join unmeasured_hours
     on
-        shares.cluster_id = unmeasured.cluster_id
-        and {{ epoch_seconds('shares.hour_started_at') }} = unmeasured.hour_second
+        shares.cluster_id = unmeasured_hours.cluster_id
+        and {{ epoch_seconds('shares.hour_started_at') }} = unmeasured_hours.hour_second
 where
     shares.installed_share_seconds + shares.overallocated_share_seconds
     <> shares.running_share_seconds
@@ -54,9 +53,9 @@ where
     + shares.unhealthy_share_seconds
     + shares.withdrawn_share_seconds
     + shares.unmeasured_share_seconds
-    or (shares.unmeasured_share_seconds > 0 and unmeasured.cluster_id is null)
+    or (shares.unmeasured_share_seconds > 0 and unmeasured_hours.cluster_id is null)
     or (
-        unmeasured.unmeasured_seconds >= 3600
+        unmeasured_hours.unmeasured_seconds >= 3600
         and shares.idle_share_seconds
         + shares.unsold_share_seconds
         + shares.unhealthy_share_seconds

@@ -1,9 +1,9 @@
--- Invariant 11: of a pod that is confirmed all the time, no sample lies outside its lifecycle by
--- more than the clocks, and none is missing at either end for longer than agreement allows. One
--- sample outside the lifecycle is an instant: it has no second to dispute.
+-- Invariant 11: if all time of a pod is confirmed, its samples lie in its lifecycle, within the
+-- tolerance of the clocks, and none is missing at its start or end for longer than the sources may
+-- differ. A single sample outside the lifecycle is an instant without a second to dispute.
 with
 
-flagged as (
+flagged_pods as (
 
     select distinct
         cluster_id,
@@ -21,7 +21,7 @@ windows as (
 
 ),
 
-sampled as (
+sampled_pods as (
 
     select
         cluster_id,
@@ -34,14 +34,14 @@ sampled as (
 
 ),
 
-compared as (
+compared_pods as (
 
     select
         pods.cluster_id,
         pods.pod_uid,
         windows.agreement_seconds,
-        sampled.first_sampled_second,
-        sampled.last_sampled_second,
+        sampled_pods.first_sampled_second,
+        sampled_pods.last_sampled_second,
         greatest(pods.started_second, windows.window_started_second) as started_second,
         least(pods.known_until_second, windows.window_ended_second) as ended_second
     from {{ ref('int_pods_from_journal') }} as pods
@@ -50,21 +50,21 @@ compared as (
             pods.cluster_id = windows.cluster_id
             and pods.started_second < windows.window_ended_second
             and pods.known_until_second > windows.window_started_second
-    left join sampled
+    left join sampled_pods
         on
-            pods.cluster_id = sampled.cluster_id
-            and pods.pod_uid = sampled.pod_uid
-            and windows.window_number = sampled.window_number
-    left join flagged
+            pods.cluster_id = sampled_pods.cluster_id
+            and pods.pod_uid = sampled_pods.pod_uid
+            and windows.window_number = sampled_pods.window_number
+    left join flagged_pods
         on
-            pods.cluster_id = flagged.cluster_id
-            and pods.pod_uid = flagged.pod_uid
-    where flagged.pod_uid is null and pods.started_second < pods.known_until_second
+            pods.cluster_id = flagged_pods.cluster_id
+            and pods.pod_uid = flagged_pods.pod_uid
+    where flagged_pods.pod_uid is null and pods.started_second < pods.known_until_second
 
 )
 
 select *
-from compared
+from compared_pods
 where
     first_sampled_second is null
     or (

@@ -1,5 +1,5 @@
--- Invariant 4: the cards active at one instant, in a cluster and in the fleet, are never more than
--- the sum of the nodes' maxima, and never fewer than those of the busiest node or cluster.
+-- Invariant 4: the active cards at one instant, in a cluster and in the fleet, are at most the sum
+-- of the nodes' maxima, and at least the maximum of any node or cluster.
 select
     cluster_id,
     hour_started_at,

@@ -1,8 +1,9 @@
 -- noqa: disable=LT02,LT05
 -- (jinja repeats a part of this test; its own indentation follows the loop)
--- Invariants 1 and 2: of each node, class and dimension, the shares that run and are held there are those
--- its pods run and hold, with ==. Of a shared claim only both together: its device runs while any of
--- its pods does; and not beside a dispute, which counts for a pod as it was signed.
+-- Invariants 1 and 2: the running and held shares of each node, class and dimension equal those of
+-- its pods, with ==. For a shared claim only the sum of both is compared, because its device runs
+-- while any of its pods runs. On a node with claims, hours with a dispute are left out, because the
+-- accepted treatment decides the seconds of a pod.
 with
 
 node_shares as (
@@ -11,7 +12,7 @@ node_shares as (
 
 ),
 
-parts as (
+pod_parts as (
 
     select
         cluster_id,
@@ -39,7 +40,7 @@ parts as (
 
 ),
 
-claimed as (
+claim_classes as (
 
     select
         allocations.cluster_id,
@@ -57,7 +58,7 @@ claimed as (
 
 ),
 
--- Shares are whole numbers of the class's unit; the k-th parts of a claim add up to such.
+-- Shares are whole numbers in units of the class; so is the sum of the parts of a shared claim.
 pod_shares as (
 
     {% for dimension in ['compute', 'memory'] %}
@@ -67,26 +68,28 @@ pod_shares as (
             units.gpu_class,
             '{{ dimension }}' as dimension,
             units.hour_started_at,
-            parts.running_seconds * units.share_denominator * parts.{{ dimension }}_share_numerator
-                as running_parts,
-            parts.held_seconds * units.share_denominator * parts.{{ dimension }}_share_numerator
-                as held_parts,
-            parts.{{ dimension }}_share_denominator as part_count,
-            parts.disputed
-        from parts
+            pod_parts.running_seconds
+            * units.share_denominator
+            * pod_parts.{{ dimension }}_share_numerator as running_parts,
+            pod_parts.held_seconds
+            * units.share_denominator
+            * pod_parts.{{ dimension }}_share_numerator as held_parts,
+            pod_parts.{{ dimension }}_share_denominator as part_count,
+            pod_parts.disputed
+        from pod_parts
         inner join node_shares as units
             on
-                parts.cluster_id = units.cluster_id
-                and parts.node_name = units.node_name
-                and parts.gpu_class = units.gpu_class
-                and parts.hour_started_at = units.hour_started_at
+                pod_parts.cluster_id = units.cluster_id
+                and pod_parts.node_name = units.node_name
+                and pod_parts.gpu_class = units.gpu_class
+                and pod_parts.hour_started_at = units.hour_started_at
                 and units.dimension = '{{ dimension }}'
         {{ 'union all' if not loop.last }}
     {% endfor %}
 
 ),
 
-by_parts as (
+part_sums as (
 
     select
         cluster_id,
@@ -103,7 +106,7 @@ by_parts as (
 
 ),
 
-of_pods as (
+pod_sums as (
 
     select
         cluster_id,
@@ -112,38 +115,38 @@ of_pods as (
         dimension,
         hour_started_at,
         sum({{ whole_quotient('running_parts', 'part_count') }}) as running,
-        sum({{ whole_quotient('running_parts + held_parts', 'part_count') }}) as taken,
+        sum({{ whole_quotient('running_parts + held_parts', 'part_count') }}) as allocated,
         max(disputed) as disputed
-    from by_parts
+    from part_sums
     group by cluster_id, node_name, gpu_class, dimension, hour_started_at
 
 )
 
 select
     node_shares.*,
-    of_pods.running as running_of_pods,
-    of_pods.taken as taken_of_pods
+    pod_sums.running as running_of_pods,
+    pod_sums.allocated as allocated_of_pods
 from node_shares
-left join of_pods
+left join pod_sums
     on
-        node_shares.cluster_id = of_pods.cluster_id
-        and node_shares.node_name = of_pods.node_name
-        and node_shares.gpu_class = of_pods.gpu_class
-        and node_shares.dimension = of_pods.dimension
-        and node_shares.hour_started_at = of_pods.hour_started_at
-left join claimed
+        node_shares.cluster_id = pod_sums.cluster_id
+        and node_shares.node_name = pod_sums.node_name
+        and node_shares.gpu_class = pod_sums.gpu_class
+        and node_shares.dimension = pod_sums.dimension
+        and node_shares.hour_started_at = pod_sums.hour_started_at
+left join claim_classes
     on
-        node_shares.cluster_id = claimed.cluster_id
-        and node_shares.node_name = claimed.node_name
-        and node_shares.gpu_class = claimed.gpu_class
+        node_shares.cluster_id = claim_classes.cluster_id
+        and node_shares.node_name = claim_classes.node_name
+        and node_shares.gpu_class = claim_classes.gpu_class
 where
     (
         node_shares.running_share_seconds + node_shares.held_share_seconds
-        <> coalesce(of_pods.taken, 0)
-        and (claimed.cluster_id is null or coalesce(of_pods.disputed, 0) = 0)
+        <> coalesce(pod_sums.allocated, 0)
+        and (claim_classes.cluster_id is null or coalesce(pod_sums.disputed, 0) = 0)
     )
     or (
-        node_shares.running_share_seconds <> coalesce(of_pods.running, 0)
-        and coalesce(claimed.holder_count, 1) = 1
-        and (claimed.cluster_id is null or coalesce(of_pods.disputed, 0) = 0)
+        node_shares.running_share_seconds <> coalesce(pod_sums.running, 0)
+        and coalesce(claim_classes.holder_count, 1) = 1
+        and (claim_classes.cluster_id is null or coalesce(pod_sums.disputed, 0) = 0)
     )

@@ -1,7 +1,7 @@
 {#-
-    How many devices of a resource one card can have, where each is an equal part of a card: a
-    whole card is one, n replicas or partitions are n. MIG instances are not equal parts (0): which
-    of them lie on one card is a question of layouts.
+    The number of devices of a resource on one card, if each device is an equal part of the card: 1
+    for whole cards, n for n replicas or partitions. It is 0 for MIG instances, which are not equal
+    parts: their layouts decide which of them fit on one card.
 -#}
 {% macro devices_per_card(device_kind, compute_share_numerator, compute_share_denominator) -%}
     case
@@ -14,14 +14,14 @@
 {%- endmacro %}
 
 
-{#- Whether a device is a MIG slice or a replica of one: which card it lies on is not counted. -#}
+{#- Whether a device is a MIG slice or a replica of a slice: counting devices does not count cards. -#}
 {% macro is_slice() -%}
     (devices_per_card = 0 and mig_profile <> '')
 {%- endmacro %}
 
 
-{#- On what a number of cards rests: in the order of the words the weakest comes last, and where
-    nothing runs nothing is needed. -#}
+{#- The weakest evidence of a number of cards: the last word in alphabetical order. `nothing`, for
+    time without an allocation, does not count. -#}
 {% macro weakest_how_known(how_known) -%}
     coalesce(max(nullif({{ how_known }}, 'nothing')), 'nothing')
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- The metrics whose samples are counted: each is read or refused, and a model tells of those refused. -#}
+{#- The metrics whose samples are counted: each sample is read, or a row of fct_refused_samples. -#}
 {% macro counted_metrics() -%}
     (
         'kube_pod_container_resource_requests',

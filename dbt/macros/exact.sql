@@ -29,7 +29,7 @@
 {%- endmacro %}
 
 
-{#- How much of a whole an amount is, in millionths and rounded down; 0 where there is no whole. -#}
+{#- A part as millionths of a whole, rounded down; 0 if the whole is 0. -#}
 {% macro millionths(amount, whole) -%}
     cast(
         case

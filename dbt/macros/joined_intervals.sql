@@ -1,9 +1,9 @@
 {#-
-    Intervals joined to one where they follow each other: one row per key and joined interval, with
-    the names of its start and its end unchanged. `is_apart` is the condition on which an interval
-    begins a new one; `reached` in it is the end of all intervals that start before.
+    Joins consecutive intervals: one row per key and joined interval; the columns of start and end keep
+    their names. `is_apart` is the condition that an interval begins a new joined interval; in it,
+    `reached` is the latest end of all earlier intervals.
 
-    Equal intervals of a key have no order: the rows of `intervals` are distinct.
+    The rows of `intervals` must be distinct, because equal intervals of a key have no order.
 -#}
 {% macro joined_intervals(intervals, keys, started, ended, is_apart) -%}
 {%- set each_key = keys | join(', ') -%}

@@ -1,10 +1,10 @@
-{#- The value of a label, '' where the series or object does not carry it. -#}
+{#- The value of a label; '' if the series or object does not have it. -#}
 {% macro label(labels, name) -%}
     coalesce({{ labels }}['{{ name }}'], '')
 {%- endmacro %}
 
 
-{#- The first of several labels that has a value; exporters and their versions name them otherwise. -#}
+{#- The first of several labels with a value: exporters and their versions have different names. -#}
 {% macro first_label(names) -%}
     coalesce(
         {%- for name in names %}
@@ -16,8 +16,8 @@
 
 
 {#-
-    Kubernetes' grammar of names. Each macro is true for a value that no API server accepts; an
-    empty value is a missing label and not an invalid one.
+    The syntax of names in Kubernetes. Each macro is true for a value that no API server accepts; an
+    empty value is a missing label and not an invalid label.
 -#}
 {% macro is_invalid_dns_label(value) -%}
     (length({{ value }}) > 63 or {{ has_match(value, "'[^a-z0-9-]|^-|-$'") }})
@@ -35,7 +35,8 @@
 {%- endmacro %}
 
 
-{#- Whether a part of a text matches a quoted pattern. It has no backslash: engines read that differently. -#}
+{#- Whether a part of a text matches a quoted pattern. A pattern has no backslash, which DuckDB and
+    Spark read differently. -#}
 {% macro has_match(text, pattern) -%}
     {{ return(adapter.dispatch('has_match', 'gpu_ledger')(text, pattern)) }}
 {%- endmacro %}
@@ -49,7 +50,7 @@
 {%- endmacro %}
 
 
-{#- Whether a copied object label (`label_…`) has a value that no API server accepts. -#}
+{#- Whether a label that was copied from an object (`label_…`) has a value that no API server accepts. -#}
 {% macro has_invalid_copied_label(labels) -%}
     {{ has_match(
         map_as_json(labels),

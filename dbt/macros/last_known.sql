@@ -1,4 +1,4 @@
-{#- The last value that is not null, of the rows that a window reaches. -#}
+{#- The last value of a window's rows that is not null. -#}
 {% macro last_known(quantity) -%}
     {{ return(adapter.dispatch('last_known', 'gpu_ledger')(quantity)) }}
 {%- endmacro %}

@@ -1,10 +1,10 @@
-{#- Whether a list of texts has this one. -#}
+{#- Whether a list of texts contains a text. -#}
 {% macro list_contains(list, text) -%}
     array_contains({{ list }}, '{{ text }}')
 {%- endmacro %}
 
 
-{#- A map of texts as JSON, its entries in the order of their names. -#}
+{#- A map of texts as JSON, with its entries in the order of their keys. -#}
 {% macro map_as_json(map) -%}
     {{ return(adapter.dispatch('map_as_json', 'gpu_ledger')(map)) }}
 {%- endmacro %}
@@ -32,7 +32,7 @@
 {%- endmacro %}
 
 
-{#- The rows of a group as one list, in no order. -#}
+{#- The rows of a group as a list without an order. -#}
 {% macro list_of_rows(columns) -%}
     {{ return(adapter.dispatch('list_of_rows', 'gpu_ledger')(columns)) }}
 {%- endmacro %}

@@ -1,9 +1,9 @@
 {#-
-    Tables and views, made once. A build begins with an empty file that no other process opens, and is
-    thrown away when a model fails: there is nothing to set aside, to rename, to drop or to undo.
-    dbt's own materializations do all of that, which took longer than most models.
+    Tables and views that are created once. A build begins with an empty file that no other process
+    opens, and a failed build deletes the file. So no earlier table has to be renamed or dropped.
+    dbt's own materializations do this, and took longer than most models.
 
-    With the target `load` another engine has computed the tables, and their rows are loaded.
+    With the target `load`, another engine has computed the tables, and their rows are loaded.
 -#}
 {% materialization table, adapter='duckdb' -%}
     {%- set rows = computed_rows() if target.name == 'load' else compiled_code -%}

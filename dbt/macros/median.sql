@@ -1,6 +1,6 @@
 {#-
-    The lower median of integers, which is one of them. Spark computes it as a DOUBLE. Rows without a
-    value do not count.
+    The lower median of integers: one of the values, as an integer, because Spark computes a DOUBLE. NULL
+    does not count.
 -#}
 {% macro median(value) -%}
     cast(percentile_disc(0.5) within group (order by {{ value }}) as bigint)

@@ -1,4 +1,4 @@
-{#- The quantities of a GPU class on a node at an instant, used or not. -#}
+{#- The quantities of a GPU class on a node that do not depend on its use. -#}
 {% macro offered_quantities() -%}
     {{ return([
         'capacity_cards', 'allocatable_cards', 'labelled_cards', 'offered_compute', 'offered_memory',
@@ -7,7 +7,7 @@
 {%- endmacro %}
 
 
-{#- A column for each quantity: these amounts, and nothing of the others. -#}
+{#- A column for each quantity: the amount of the quantity, or 0. -#}
 {% macro quantity_columns(quantities, amounts) -%}
     {% for quantity in quantities -%}
         {%- set amount = amounts.get(quantity, '0') -%}

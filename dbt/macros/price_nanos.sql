@@ -1,7 +1,7 @@
 {#-
-    The one macro that prices, and the one place that rounds: device-seconds × weight × rate ÷ 3600,
-    exact until it is rounded once, half-even. `domain.money.price_nanos` is its twin in Python; a
-    test gives both the same random input.
+    The price in 10⁻⁹ currency units: device-seconds × weight × rate ÷ 3600, rounded once, half-even.
+    No other SQL prices or rounds an amount. `domain.money.price_nanos` is the same calculation in
+    Python; a test gives both the same random input.
 -#}
 {% macro price_nanos(device_seconds, weight_numerator, weight_denominator, rate_nanos_per_hour) -%}
     {%- set numerator -%}

@@ -1,6 +1,6 @@
 {#-
-    Before anything is built: a period whose invoices are sealed is never counted again in place.
-    A recount beside them, or a rebuild of the sealed facts, does not name the period here.
+    Stops a build of a period whose invoices are sealed. A recount beside the sealed facts, and a
+    rebuild of the sealed facts, do not list the period in closed_periods.
 -#}
 {% macro refuse_closed_period() -%}
     {%- if execute and load_relation(source('raw', 'closed_periods')) is not none -%}

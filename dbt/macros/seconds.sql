@@ -1,6 +1,6 @@
 {#-
-    Time inside the models is a whole number of seconds since 1970-01-01T00:00:00Z: exact, the same
-    in every session time zone, and three times faster to compare than a time with a zone.
+    Times in the models are whole seconds since 1970-01-01T00:00:00Z. They are exact, do not depend on
+    the time zone of a session, and compare three times as fast as times with a zone.
 -#}
 
 {% macro epoch_seconds(instant) -%}
@@ -51,7 +51,7 @@
     unnest(range((({{ started_second }}) // 3600) * 3600, {{ ended_second }}, 3600))
 {%- endmacro %}
 
-{#- A sequence of Spark goes down where its end lies before its start: an empty interval has no hour. -#}
+{#- Spark's sequence() counts down if its end is before its start; an empty interval has no hour. -#}
 {% macro spark__each_hour(started_second, ended_second) -%}
     explode(
         case
@@ -66,7 +66,7 @@
 {%- endmacro %}
 
 
-{#- The second that stands for "no end yet": the start of the year 3000. -#}
+{#- The second for "no end yet": the start of the year 3000. -#}
 {% macro end_of_time() -%}
     32503680000
 {%- endmacro %}

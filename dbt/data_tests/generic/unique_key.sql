@@ -1,4 +1,4 @@
-{#- The columns together name one row, and none of them is empty. -#}
+{#- The values of these columns identify one row, and none of them is NULL. -#}
 {% test unique_key(model, columns) %}
 
 select

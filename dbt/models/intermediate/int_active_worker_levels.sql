@@ -41,7 +41,7 @@ workers as (
 
 ),
 
-ready as (
+ready_runs as (
 
     select
         runs.cluster_id,
@@ -68,43 +68,44 @@ ready as (
 
 ),
 
--- Where sampling goes on without the node, it is gone; in a gap its state stays.
-gone as (
+-- If later samples of the cluster do not have the node, it was removed. A gap of the samples leaves
+-- its state unchanged.
+removals as (
 
     select
-        ready.cluster_id,
-        ready.node_name,
-        ready.last_sampled_second + windows.sample_interval_seconds as observed_second,
+        ready_runs.cluster_id,
+        ready_runs.node_name,
+        ready_runs.last_sampled_second + windows.sample_interval_seconds as observed_second,
         false as is_ready
-    from ready
+    from ready_runs
     inner join windows
         on
-            ready.cluster_id = windows.cluster_id
-            and ready.last_sampled_second >= windows.window_started_second
-            and ready.last_sampled_second < windows.window_ended_second
+            ready_runs.cluster_id = windows.cluster_id
+            and ready_runs.last_sampled_second >= windows.window_started_second
+            and ready_runs.last_sampled_second < windows.window_ended_second
     inner join sampling_intervals
         on
             windows.window_number = sampling_intervals.window_number
-            and ready.last_sampled_second + 2 * windows.sample_interval_seconds
+            and ready_runs.last_sampled_second + 2 * windows.sample_interval_seconds
             >= sampling_intervals.started_second
-            and ready.last_sampled_second + 2 * windows.sample_interval_seconds
+            and ready_runs.last_sampled_second + 2 * windows.sample_interval_seconds
             < sampling_intervals.ended_second
     where
-        coalesce(ready.next_sampled_second, {{ end_of_time() }})
-        > ready.last_sampled_second + 2 * windows.sample_interval_seconds
+        coalesce(ready_runs.next_sampled_second, {{ end_of_time() }})
+        > ready_runs.last_sampled_second + 2 * windows.sample_interval_seconds
 
 ),
 
-sampled as (
+sampled_states as (
 
     select
         cluster_id,
         node_name,
         first_sampled_second as observed_second,
         is_ready
-    from ready
+    from ready_runs
     union all
-    select * from gone
+    select * from removals
 
 ),
 
@@ -126,33 +127,33 @@ journal as (
 
 ),
 
-observed as (
+observations as (
 
     select * from journal
     union all
     select
-        sampled.cluster_id,
-        sampled.node_name,
-        sampled.observed_second,
+        sampled_states.cluster_id,
+        sampled_states.node_name,
+        sampled_states.observed_second,
         cast(0 as bigint) as journal_position,
-        sampled.is_ready,
+        sampled_states.is_ready,
         workers.node_name is not null as is_worker,
         'thanos' as source
-    from sampled
+    from sampled_states
     left join workers
         on
-            sampled.cluster_id = workers.cluster_id
-            and sampled.node_name = workers.node_name
+            sampled_states.cluster_id = workers.cluster_id
+            and sampled_states.node_name = workers.node_name
 
 ),
 
--- The journal sees a change when it happens, samples see it with the next scrape.
-ranked as (
+-- The journal is preferred: it has a change at its time, samples have it at the next scrape.
+ranked_observations as (
 
     select
         *,
         min(source) over (partition by cluster_id, node_name) as best_source
-    from observed
+    from observations
 
 ),
 
@@ -167,7 +168,7 @@ observed_seconds as (
             partition by cluster_id, node_name, observed_second
             order by journal_position desc, is_ready desc
         ) as recency
-    from ranked
+    from ranked_observations
     where source = best_source
 
 ),
@@ -178,7 +179,7 @@ hours as (
 
 ),
 
--- Before a node was first seen, it was not there.
+-- Before its first observation, a node did not exist.
 changes as (
 
     select
@@ -190,7 +191,7 @@ changes as (
     from observed_seconds
     where recency = 1
     union all
-    -- A change of nothing at the start of every hour makes the number carried into it visible.
+    -- A change by 0 at the start of each hour gives the hour a row with the number at its start.
     select
         cluster_id,
         measured_from_second as changed_second,
@@ -224,7 +225,7 @@ levels as (
 
 ),
 
-bounded as (
+level_intervals as (
 
     select
         levels.cluster_id,
@@ -240,4 +241,4 @@ bounded as (
 
 )
 
-select * from bounded
+select * from level_intervals

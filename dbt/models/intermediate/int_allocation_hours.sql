@@ -1,6 +1,6 @@
 with
 
-parts as (
+segment_hours as (
 
     select
         *,
@@ -10,36 +10,38 @@ parts as (
 
 ),
 
--- The uncertainty of an end belongs to the hour of that end.
+-- The uncertainty of a start or end belongs to the hour of this start or end.
 hours as (
 
     select
-        parts.allocation_number,
-        parts.device_count,
-        parts.holder_count,
-        parts.charge_number,
-        parts.is_outage,
-        parts.hour_second,
-        greatest(parts.started_second, parts.hour_second) as started_second,
-        least(parts.ended_second, parts.hour_second + 3600) as ended_second,
-        parts.allocation_state,
-        parts.method,
-        parts.method_reason,
-        parts.treatment,
+        segment_hours.allocation_number,
+        segment_hours.device_count,
+        segment_hours.holder_count,
+        segment_hours.charge_number,
+        segment_hours.is_outage,
+        segment_hours.hour_second,
+        greatest(segment_hours.started_second, segment_hours.hour_second) as started_second,
+        least(segment_hours.ended_second, segment_hours.hour_second + 3600) as ended_second,
+        segment_hours.allocation_state,
+        segment_hours.method,
+        segment_hours.method_reason,
+        segment_hours.treatment,
         case
-            when parts.hour_second <= parts.started_second then parts.uncertainty_before_seconds
+            when
+                segment_hours.hour_second <= segment_hours.started_second
+                then segment_hours.uncertainty_before_seconds
             else 0
         end
         + case
-            when parts.ended_second <= parts.hour_second + 3600
-                then parts.uncertainty_after_seconds
+            when segment_hours.ended_second <= segment_hours.hour_second + 3600
+                then segment_hours.uncertainty_after_seconds
             else 0
         end as uncertainty_seconds,
-        parts.is_in_lifecycle,
-        parts.is_sampled,
-        parts.is_counted,
-        parts.is_billable
-    from parts
+        segment_hours.is_in_lifecycle,
+        segment_hours.is_sampled,
+        segment_hours.is_counted,
+        segment_hours.is_billable
+    from segment_hours
 
 )
 

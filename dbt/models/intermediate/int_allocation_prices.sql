@@ -35,8 +35,9 @@ outage_sets as (
 
 ),
 
--- A set of decisions holds until one of them changes: its start decides for all of its time.
-decided as (
+-- No decision changes within a set of decisions, so those valid at its start are valid until its
+-- end.
+decisions as (
 
     select
         allocations.allocation_number,
@@ -91,7 +92,7 @@ decided as (
 
 )
 
--- The price of a profile is for one instance of it; any other price is for a whole card.
+-- The price of a profile is per instance of the profile; any other price is per whole card.
 select
     allocation_number,
     decision_set_number,
@@ -110,4 +111,4 @@ select
         as charge_started_second,
     case when is_priced then valid_until_second else period_ended_second end
         as charge_ended_second
-from decided
+from decisions

@@ -24,7 +24,7 @@ watch_intervals as (
 
 ),
 
-contradicted as (
+contradictory_pods as (
 
     select distinct
         cluster_id,
@@ -33,7 +33,7 @@ contradicted as (
 
 ),
 
-sampled as (
+sample_intervals as (
 
     select
         *,
@@ -44,72 +44,72 @@ sampled as (
 
 ),
 
--- While samples show the pod, both sources agree; an end counts to it that is missing for no
--- longer than the sources may differ.
-agreeing as (
+-- While samples show the pod, both sources agree. The interval includes a start or end without
+-- samples that is no longer than the permitted difference of the sources.
+agreements as (
 
     select
-        sampled.cluster_id,
-        sampled.pod_uid,
+        sample_intervals.cluster_id,
+        sample_intervals.pod_uid,
         'agrees' as segment_kind,
         case
             when
-                sampled.first_sampled_second = evidence.first_sampled_second
+                sample_intervals.first_sampled_second = evidence.first_sampled_second
                 and evidence.first_inside_second - evidence.started_second
                 <= evidence.agreement_seconds
                 then evidence.started_second
-            else greatest(sampled.first_sampled_second, evidence.started_second)
+            else greatest(sample_intervals.first_sampled_second, evidence.started_second)
         end as started_second,
         case
-            when sampled.next_sampled_second is not null
+            when sample_intervals.next_sampled_second is not null
                 then
                     least(
-                        sampled.last_sampled_second + evidence.sample_interval_seconds,
+                        sample_intervals.last_sampled_second + evidence.sample_interval_seconds,
                         evidence.known_until_second
                     )
             when
                 evidence.known_until_second - evidence.last_inside_second
                 <= evidence.agreement_seconds
                 then evidence.known_until_second
-            else least(sampled.last_sampled_second, evidence.known_until_second)
+            else least(sample_intervals.last_sampled_second, evidence.known_until_second)
         end as ended_second
-    from sampled
+    from sample_intervals
     inner join evidence
         on
-            sampled.cluster_id = evidence.cluster_id
-            and sampled.pod_uid = evidence.pod_uid
-            and sampled.window_number = evidence.window_number
+            sample_intervals.cluster_id = evidence.cluster_id
+            and sample_intervals.pod_uid = evidence.pod_uid
+            and sample_intervals.window_number = evidence.window_number
     where evidence.started_second is not null
 
 ),
 
--- Two samples of one UID show that it ran between them.
-between_samples as (
+-- Two samples of one UID prove that the pod ran between them.
+sample_gaps as (
 
     select
-        sampled.cluster_id,
-        sampled.pod_uid,
+        sample_intervals.cluster_id,
+        sample_intervals.pod_uid,
         'sample_gap' as segment_kind,
         greatest(
-            sampled.last_sampled_second + evidence.sample_interval_seconds,
+            sample_intervals.last_sampled_second + evidence.sample_interval_seconds,
             evidence.started_second
         ) as started_second,
-        least(sampled.next_sampled_second, evidence.known_until_second) as ended_second
-    from sampled
+        least(sample_intervals.next_sampled_second, evidence.known_until_second) as ended_second
+    from sample_intervals
     inner join evidence
         on
-            sampled.cluster_id = evidence.cluster_id
-            and sampled.pod_uid = evidence.pod_uid
-            and sampled.window_number = evidence.window_number
-    where evidence.started_second is not null and sampled.next_sampled_second is not null
+            sample_intervals.cluster_id = evidence.cluster_id
+            and sample_intervals.pod_uid = evidence.pod_uid
+            and sample_intervals.window_number = evidence.window_number
+    where evidence.started_second is not null and sample_intervals.next_sampled_second is not null
 
 ),
 
-in_lifecycle as (
+lifecycle_segments as (
 
-    select * from agreeing
+    select * from agreements
     union all
-    select * from between_samples
+    select * from sample_gaps
     union all
     select
         cluster_id,
@@ -121,7 +121,7 @@ in_lifecycle as (
 
 ),
 
--- The journal lost the end of the pod: the last sample shows it, if there is one.
+-- The journal does not have the end of the pod. The last sample gives the end, if there is one.
 lost_ends as (
 
     select
@@ -145,9 +145,10 @@ lost_ends as (
 
 ),
 
--- A container reports its start also where the first sample of it came later; the journal may know
--- a restart alone. After the lost end of a pod the journal would have seen it again by then.
-outside as (
+-- Samples before the start in the journal, and samples after the end. The journal may have only the
+-- start after a restart. If the journal does not have the end of the pod, an unbroken watch after
+-- it would have shown the pod again.
+segments_outside as (
 
     select
         cluster_id,
@@ -173,10 +174,10 @@ outside as (
 
 ),
 
-not_in_lifecycle as (
+other_segments as (
 
     select *
-    from outside
+    from segments_outside
     where started_second < ended_second
     union all
     select
@@ -192,46 +193,47 @@ not_in_lifecycle as (
 
 ),
 
--- The journal contradicts such samples while it was watched; otherwise it has a gap. Samples before
--- the start in the journal leave no doubt about the start, but about which source is right.
-cut_at_watches as (
+-- While the cluster was watched, the journal contradicts these samples; otherwise the journal has a
+-- gap. Samples before the start in the journal do not make the start uncertain: the question is
+-- which source is right.
+watched_segments as (
 
     select
-        not_in_lifecycle.cluster_id,
-        not_in_lifecycle.pod_uid,
+        other_segments.cluster_id,
+        other_segments.pod_uid,
         case
-            when watch_intervals.is_watched then not_in_lifecycle.segment_kind
+            when watch_intervals.is_watched then other_segments.segment_kind
             else 'journal_gap'
         end as segment_kind,
-        greatest(not_in_lifecycle.started_second, watch_intervals.started_second)
+        greatest(other_segments.started_second, watch_intervals.started_second)
             as started_second,
-        least(not_in_lifecycle.ended_second, watch_intervals.ended_second) as ended_second,
+        least(other_segments.ended_second, watch_intervals.ended_second) as ended_second,
         case
             when
-                not_in_lifecycle.started_second >= watch_intervals.started_second
+                other_segments.started_second >= watch_intervals.started_second
                 and not (
                     watch_intervals.is_watched
-                    and not_in_lifecycle.segment_kind = 'outside_lifecycle'
+                    and other_segments.segment_kind = 'outside_lifecycle'
                 )
-                then not_in_lifecycle.uncertainty_before_seconds
+                then other_segments.uncertainty_before_seconds
             else 0
         end as uncertainty_before_seconds,
         case
-            when not_in_lifecycle.ended_second <= watch_intervals.ended_second
-                then not_in_lifecycle.uncertainty_after_seconds
+            when other_segments.ended_second <= watch_intervals.ended_second
+                then other_segments.uncertainty_after_seconds
             else 0
         end as uncertainty_after_seconds
-    from not_in_lifecycle
+    from other_segments
     inner join watch_intervals
         on
-            not_in_lifecycle.cluster_id = watch_intervals.cluster_id
-            and not_in_lifecycle.started_second < watch_intervals.ended_second
+            other_segments.cluster_id = watch_intervals.cluster_id
+            and other_segments.started_second < watch_intervals.ended_second
             and watch_intervals.started_second
-            < greatest(not_in_lifecycle.ended_second, not_in_lifecycle.started_second + 1)
+            < greatest(other_segments.ended_second, other_segments.started_second + 1)
 
 ),
 
-running as (
+running_segments as (
 
     select
         cluster_id,
@@ -241,7 +243,7 @@ running as (
         ended_second,
         cast(0 as bigint) as uncertainty_before_seconds,
         cast(0 as bigint) as uncertainty_after_seconds
-    from in_lifecycle
+    from lifecycle_segments
     where started_second < ended_second
     union all
     select
@@ -258,7 +260,7 @@ running as (
             as uncertainty_after_seconds
     from lost_ends
     union all
-    select * from cut_at_watches
+    select * from watched_segments
     union all
     select
         cluster_id,
@@ -279,14 +281,14 @@ first_running as (
         cluster_id,
         pod_uid,
         min(started_second) as started_second
-    from running
+    from running_segments
     where segment_kind <> 'end_unknown'
     group by cluster_id, pod_uid
 
 ),
 
 -- Time that either source shows as running is not held.
-held as (
+held_segments as (
 
     select
         lifecycles.cluster_id,
@@ -312,7 +314,7 @@ held as (
 
 segments as (
 
-    select * from running
+    select * from running_segments
     union all
     select
         cluster_id,
@@ -322,7 +324,7 @@ segments as (
         ended_second,
         cast(0 as bigint) as uncertainty_before_seconds,
         cast(0 as bigint) as uncertainty_after_seconds
-    from held
+    from held_segments
     where started_second < ended_second
 
 )
@@ -331,13 +333,13 @@ select
     segments.cluster_id,
     segments.pod_uid,
     segments.segment_kind,
-    contradicted.pod_uid is not null as is_contradicted,
+    contradictory_pods.pod_uid is not null as is_contradicted,
     segments.started_second,
     segments.ended_second,
     segments.uncertainty_before_seconds,
     segments.uncertainty_after_seconds
 from segments
-left join contradicted
+left join contradictory_pods
     on
-        segments.cluster_id = contradicted.cluster_id
-        and segments.pod_uid = contradicted.pod_uid
+        segments.cluster_id = contradictory_pods.cluster_id
+        and segments.pod_uid = contradictory_pods.pod_uid

@@ -66,7 +66,7 @@ owners as (
 
 ),
 
-owned as (
+upper_owners as (
 
     select
         cluster_id,
@@ -81,21 +81,22 @@ owned as (
 
 ),
 
--- Samples show the owner, and the owner of a ReplicaSet or Job; the journal shows those above too.
+-- Samples have the owner of a pod, and the owner of a ReplicaSet or Job. The journal also has the
+-- owners above them.
 workloads as (
 
     select
         owners.cluster_id,
         owners.pod_uid,
-        coalesce(owned.owner_kind, owners.owner_kind) as workload_kind,
-        coalesce(owned.owner_name, owners.owner_name) as workload_name
+        coalesce(upper_owners.owner_kind, owners.owner_kind) as workload_kind,
+        coalesce(upper_owners.owner_name, owners.owner_name) as workload_name
     from owners
-    left join owned
+    left join upper_owners
         on
-            owners.cluster_id = owned.cluster_id
-            and owners.namespace = owned.namespace
-            and owners.owner_kind = owned.owned_kind
-            and owners.owner_name = owned.owned_name
+            owners.cluster_id = upper_owners.cluster_id
+            and owners.namespace = upper_owners.namespace
+            and owners.owner_kind = upper_owners.owned_kind
+            and owners.owner_name = upper_owners.owned_name
 
 ),
 
@@ -144,7 +145,7 @@ allocations as (
 ),
 
 -- The labels of the node at binding classify the pod's devices for its whole allocation.
-settled as (
+labelled_allocations as (
 
     select
         allocations.*,
@@ -159,10 +160,10 @@ settled as (
 
 ),
 
-classified as (
+classified_allocations as (
 
     select
-        settled.*,
+        labelled_allocations.*,
         coalesce(kinds.device_kind, 'unclassified') as device_kind,
         coalesce(kinds.gpu_product, '') as gpu_product,
         coalesce(kinds.gpu_class, '') as gpu_class,
@@ -176,12 +177,12 @@ classified as (
         coalesce(kinds.class_memory_unit, 1) as class_memory_unit,
         coalesce(kinds.unclassified_reason, 'the resource was never classified')
             as unclassified_reason
-    from settled
+    from labelled_allocations
     left join kinds
         on
-            settled.labels_sha256 = kinds.labels_sha256
-            and settled.resource = kinds.resource
+            labelled_allocations.labels_sha256 = kinds.labels_sha256
+            and labelled_allocations.resource = kinds.resource
 
 )
 
-select * from classified
+select * from classified_allocations

@@ -1,6 +1,6 @@
 with
 
--- A number compares faster than a name: it numbers pods within this model only.
+-- Numbers compare faster than names. The number of a pod is valid in this model only.
 sightings as (
 
     select
@@ -21,7 +21,7 @@ neighbours as (
 
 ),
 
-reported as (
+reported_times as (
 
     select * from {{ ref('int_pod_reported_times') }}
 
@@ -48,9 +48,9 @@ pods as (
 
 ),
 
--- All samples lie beyond an end of the window, and report a time inside it: the pod ran up to that
--- end, or from it on.
-by_report as (
+-- Pods with all samples outside the window and a reported time inside it: the pod ran until the end
+-- of the window, or from its start.
+reported_instants as (
 
     select
         pods.pod_number,
@@ -62,10 +62,10 @@ by_report as (
             else windows.window_started_second * 1000
         end as sampled_ms
     from pods
-    inner join reported
+    inner join reported_times
         on
-            pods.cluster_id = reported.cluster_id
-            and pods.pod_uid = reported.pod_uid
+            pods.cluster_id = reported_times.cluster_id
+            and pods.pod_uid = reported_times.pod_uid
     inner join windows
         on
             pods.cluster_id = windows.cluster_id
@@ -73,21 +73,21 @@ by_report as (
             and (
                 (
                     pods.first_sampled_ms >= windows.window_ended_second * 1000
-                    and reported.container_started_second >= windows.window_started_second
-                    and reported.container_started_second < windows.window_ended_second
+                    and reported_times.container_started_second >= windows.window_started_second
+                    and reported_times.container_started_second < windows.window_ended_second
                 )
                 or (
                     pods.last_sampled_ms < windows.window_started_second * 1000
-                    and reported.completed_second > windows.window_started_second
-                    and reported.completed_second <= windows.window_ended_second
+                    and reported_times.completed_second > windows.window_started_second
+                    and reported_times.completed_second <= windows.window_ended_second
                 )
             )
 
 ),
 
--- A sample at the very end of a window belongs to the next window. Of two neighbours with that
--- end between them, both prove the time up to it.
-measured as (
+-- A sample exactly at the end of a window belongs to the next window. Two neighbouring samples on
+-- both sides of the end prove the time up to the end.
+measured_intervals as (
 
     select
         neighbours.pod_number,
@@ -118,14 +118,14 @@ measured as (
         sample_interval_seconds,
         sampled_ms as first_sampled_ms,
         sampled_ms as last_sampled_ms
-    from by_report
+    from reported_instants
 
 ),
 
 intervals as (
 
     {{ joined_intervals(
-        'measured',
+        'measured_intervals',
         ['pod_number', 'window_number', 'sample_interval_seconds'],
         'first_sampled_ms',
         'last_sampled_ms',

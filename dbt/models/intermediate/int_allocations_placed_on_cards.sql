@@ -20,7 +20,7 @@ lifetimes as (
 
 ),
 
-named as (
+allocation_hours as (
 
     select
         allocations.allocation_number,
@@ -38,8 +38,9 @@ named as (
 
 ),
 
--- Exporters know pods by name: in an hour in which two pods of a node had one, it says nothing.
-alone as (
+-- Exporters identify pods by name. If two pods of a node had one name in an hour, the name
+-- identifies neither of them.
+unique_names as (
 
     select
         cluster_id,
@@ -47,7 +48,7 @@ alone as (
         namespace,
         pod_name,
         hour_second
-    from named
+    from allocation_hours
     group by cluster_id, node_name, namespace, pod_name, hour_second
     having count(distinct pod_uid) = 1
 
@@ -69,32 +70,35 @@ telemetry as (
 
 ),
 
-shown as (
+shown_cards as (
 
     select
-        named.allocation_number,
-        named.device_count,
-        named.hour_second,
+        allocation_hours.allocation_number,
+        allocation_hours.device_count,
+        allocation_hours.hour_second,
         telemetry.gpu_index,
         count(*) as instance_count
-    from named
-    inner join alone
+    from allocation_hours
+    inner join unique_names
         on
-            named.cluster_id = alone.cluster_id
-            and named.node_name = alone.node_name
-            and named.namespace = alone.namespace
-            and named.pod_name = alone.pod_name
-            and named.hour_second = alone.hour_second
+            allocation_hours.cluster_id = unique_names.cluster_id
+            and allocation_hours.node_name = unique_names.node_name
+            and allocation_hours.namespace = unique_names.namespace
+            and allocation_hours.pod_name = unique_names.pod_name
+            and allocation_hours.hour_second = unique_names.hour_second
     inner join telemetry
         on
-            named.cluster_id = telemetry.cluster_id
-            and named.node_name = telemetry.node_name
-            and named.namespace = telemetry.namespace
-            and named.pod_name = telemetry.pod_name
-            and named.mig_profile = telemetry.instance_profile
-            and named.hour_second = telemetry.hour_second
+            allocation_hours.cluster_id = telemetry.cluster_id
+            and allocation_hours.node_name = telemetry.node_name
+            and allocation_hours.namespace = telemetry.namespace
+            and allocation_hours.pod_name = telemetry.pod_name
+            and allocation_hours.mig_profile = telemetry.instance_profile
+            and allocation_hours.hour_second = telemetry.hour_second
     group by
-        named.allocation_number, named.device_count, named.hour_second, telemetry.gpu_index
+        allocation_hours.allocation_number,
+        allocation_hours.device_count,
+        allocation_hours.hour_second,
+        telemetry.gpu_index
 
 ),
 
@@ -103,34 +107,35 @@ complete_hours as (
     select
         allocation_number,
         hour_second
-    from shown
+    from shown_cards
     group by allocation_number, hour_second, device_count
     having sum(instance_count) = device_count
 
 ),
 
-placed as (
+card_placements as (
 
     select
-        shown.allocation_number,
-        shown.gpu_index,
+        shown_cards.allocation_number,
+        shown_cards.gpu_index,
         count(*) as hour_count,
-        min(shown.instance_count) as instance_count,
-        max(shown.instance_count) as most_instances
-    from shown
+        min(shown_cards.instance_count) as instance_count,
+        max(shown_cards.instance_count) as most_instances
+    from shown_cards
     inner join complete_hours
         on
-            shown.allocation_number = complete_hours.allocation_number
-            and shown.hour_second = complete_hours.hour_second
-    group by shown.allocation_number, shown.gpu_index
+            shown_cards.allocation_number = complete_hours.allocation_number
+            and shown_cards.hour_second = complete_hours.hour_second
+    group by shown_cards.allocation_number, shown_cards.gpu_index
 
 ),
 
--- The devices of a pod never change: one hour is enough, and none may contradict it.
-consistent as (
+-- The devices of a pod never change: one complete hour shows its cards, and no other hour may show
+-- other ones.
+consistent_allocations as (
 
-    select placed.allocation_number
-    from placed
+    select card_placements.allocation_number
+    from card_placements
     inner join (
         select
             allocation_number,
@@ -138,18 +143,19 @@ consistent as (
         from complete_hours
         group by allocation_number
     ) as complete
-        on placed.allocation_number = complete.allocation_number
-    group by placed.allocation_number
+        on card_placements.allocation_number = complete.allocation_number
+    group by card_placements.allocation_number
     having bool_and(
-        placed.hour_count = complete.hour_count and placed.instance_count = placed.most_instances
+        card_placements.hour_count = complete.hour_count
+        and card_placements.instance_count = card_placements.most_instances
     )
 
 )
 
 select
-    placed.allocation_number,
-    placed.gpu_index,
-    cast(placed.instance_count as bigint) as instance_count
-from placed
-inner join consistent
-    on placed.allocation_number = consistent.allocation_number
+    card_placements.allocation_number,
+    card_placements.gpu_index,
+    cast(card_placements.instance_count as bigint) as instance_count
+from card_placements
+inner join consistent_allocations
+    on card_placements.allocation_number = consistent_allocations.allocation_number

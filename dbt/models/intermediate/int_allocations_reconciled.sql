@@ -24,8 +24,9 @@ accepted_gaps as (
 
 ),
 
--- Evidence that contradicts itself about a pod settles nothing of it until it is accepted.
-ruled as (
+-- If the evidence about a pod contradicts itself, all of its segments are disputed until a decision
+-- accepts them.
+ruled_segments as (
 
     select
         segments.cluster_id,
@@ -47,20 +48,21 @@ ruled as (
 
 ),
 
-reconciled as (
+reconciled_segments as (
 
     select
-        ruled.*,
+        ruled_segments.*,
         rules.method,
         rules.method_reason,
         rules.billed
-    from ruled
+    from ruled_segments
     inner join rules
-        on ruled.segment_kind = rules.segment_kind
+        on ruled_segments.segment_kind = rules.segment_kind
 
 ),
 
--- A segment stays whole while no decision changes; disputes are accepted by the hour.
+-- A segment is cut where a decision changes. A disputed one is also cut at each hour, because
+-- disputes are accepted by the hour.
 cuts as (
 
     select
@@ -80,94 +82,99 @@ cuts as (
 
 ),
 
-split as (
+segment_parts as (
 
     select
-        reconciled.cluster_id,
-        reconciled.pod_uid,
-        reconciled.segment_kind,
-        reconciled.allocation_state,
-        reconciled.method,
-        reconciled.method_reason,
-        reconciled.billed,
+        reconciled_segments.cluster_id,
+        reconciled_segments.pod_uid,
+        reconciled_segments.segment_kind,
+        reconciled_segments.allocation_state,
+        reconciled_segments.method,
+        reconciled_segments.method_reason,
+        reconciled_segments.billed,
         cuts.decision_set_number,
-        greatest(reconciled.started_second, cuts.started_second) as started_second,
-        least(reconciled.ended_second, cuts.ended_second) as ended_second,
-        -- The uncertainty of an end belongs to the part that has that end.
+        greatest(reconciled_segments.started_second, cuts.started_second) as started_second,
+        least(reconciled_segments.ended_second, cuts.ended_second) as ended_second,
+        -- The uncertainty of a start or end belongs to the part with this start or end.
         case
-            when reconciled.started_second >= cuts.started_second
-                then reconciled.uncertainty_before_seconds
+            when reconciled_segments.started_second >= cuts.started_second
+                then reconciled_segments.uncertainty_before_seconds
             else 0
         end as uncertainty_before_seconds,
         case
-            when reconciled.ended_second <= cuts.ended_second
-                then reconciled.uncertainty_after_seconds
+            when reconciled_segments.ended_second <= cuts.ended_second
+                then reconciled_segments.uncertainty_after_seconds
             else 0
         end as uncertainty_after_seconds,
-        reconciled.in_lifecycle
-        and reconciled.started_second < reconciled.ended_second as is_in_lifecycle,
-        reconciled.in_samples
-        and reconciled.started_second < reconciled.ended_second as is_sampled
-    from reconciled
+        reconciled_segments.in_lifecycle
+        and reconciled_segments.started_second
+        < reconciled_segments.ended_second as is_in_lifecycle,
+        reconciled_segments.in_samples
+        and reconciled_segments.started_second < reconciled_segments.ended_second as is_sampled
+    from reconciled_segments
     inner join cuts
         on
-            (reconciled.billed = 'as_accepted') = cuts.is_for_disputes
-            and reconciled.started_second < cuts.ended_second
+            (reconciled_segments.billed = 'as_accepted') = cuts.is_for_disputes
+            and reconciled_segments.started_second < cuts.ended_second
             and cuts.started_second
-            < greatest(reconciled.ended_second, reconciled.started_second + 1)
+            < greatest(reconciled_segments.ended_second, reconciled_segments.started_second + 1)
 
 ),
 
--- A gap that was accepted for the pod precedes one for its cluster.
-accepted as (
+-- A gap that is accepted for the pod has precedence over one that is accepted for its cluster.
+accepted_treatments as (
 
     select
-        split.cluster_id,
-        split.pod_uid,
-        split.started_second,
-        split.ended_second,
+        segment_parts.cluster_id,
+        segment_parts.pod_uid,
+        segment_parts.started_second,
+        segment_parts.ended_second,
         max_by(
             accepted_gaps.treatment,
             (case when accepted_gaps.pod_uid = '' then '0' else '1' end) || accepted_gaps.treatment
         ) as treatment
-    from split
+    from segment_parts
     inner join accepted_gaps
         on
-            split.cluster_id = accepted_gaps.cluster_id
-            and accepted_gaps.pod_uid in ('', split.pod_uid)
-            and accepted_gaps.started_second <= split.started_second
-            and split.ended_second <= accepted_gaps.ended_second
-    where split.billed = 'as_accepted'
-    group by split.cluster_id, split.pod_uid, split.started_second, split.ended_second
+            segment_parts.cluster_id = accepted_gaps.cluster_id
+            and accepted_gaps.pod_uid in ('', segment_parts.pod_uid)
+            and accepted_gaps.started_second <= segment_parts.started_second
+            and segment_parts.ended_second <= accepted_gaps.ended_second
+    where segment_parts.billed = 'as_accepted'
+    group by
+        segment_parts.cluster_id,
+        segment_parts.pod_uid,
+        segment_parts.started_second,
+        segment_parts.ended_second
 
 )
 
 select
-    split.cluster_id,
-    split.pod_uid,
-    split.segment_kind,
-    split.allocation_state,
-    split.method,
-    split.method_reason,
-    split.decision_set_number,
-    split.started_second,
-    split.ended_second,
-    split.uncertainty_before_seconds,
-    split.uncertainty_after_seconds,
-    split.is_in_lifecycle,
-    split.is_sampled,
-    coalesce(accepted.treatment, '') as treatment,
+    segment_parts.cluster_id,
+    segment_parts.pod_uid,
+    segment_parts.segment_kind,
+    segment_parts.allocation_state,
+    segment_parts.method,
+    segment_parts.method_reason,
+    segment_parts.decision_set_number,
+    segment_parts.started_second,
+    segment_parts.ended_second,
+    segment_parts.uncertainty_before_seconds,
+    segment_parts.uncertainty_after_seconds,
+    segment_parts.is_in_lifecycle,
+    segment_parts.is_sampled,
+    coalesce(accepted_treatments.treatment, '') as treatment,
     case
-        when split.billed = 'nothing' then false
-        when split.billed <> 'as_accepted' then true
-        when accepted.treatment = 'bill_samples' then split.is_sampled
-        else split.is_in_lifecycle
+        when segment_parts.billed = 'nothing' then false
+        when segment_parts.billed <> 'as_accepted' then true
+        when accepted_treatments.treatment = 'bill_samples' then segment_parts.is_sampled
+        else segment_parts.is_in_lifecycle
     end as is_counted
-from split
-left join accepted
+from segment_parts
+left join accepted_treatments
     on
-        split.billed = 'as_accepted'
-        and split.cluster_id = accepted.cluster_id
-        and split.pod_uid = accepted.pod_uid
-        and split.started_second = accepted.started_second
-        and split.ended_second = accepted.ended_second
+        segment_parts.billed = 'as_accepted'
+        and segment_parts.cluster_id = accepted_treatments.cluster_id
+        and segment_parts.pod_uid = accepted_treatments.pod_uid
+        and segment_parts.started_second = accepted_treatments.started_second
+        and segment_parts.ended_second = accepted_treatments.ended_second

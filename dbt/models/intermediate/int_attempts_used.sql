@@ -6,7 +6,7 @@ attempts as (
 
 ),
 
-usable as (
+usable_attempts as (
 
     select
         *,
@@ -16,7 +16,7 @@ usable as (
 
 ),
 
-ranked as (
+ranked_attempts as (
 
     select
         *,
@@ -26,15 +26,15 @@ ranked as (
             partition by cluster_id, source, hour_second, is_complete
             order by attempt_sequence desc
         ) as recency
-    from usable
+    from usable_attempts
 
 ),
 
--- The latest complete attempt; where there is none, all incomplete ones together.
-used as (
+-- The latest complete attempt of the hour; without one, all incomplete attempts together.
+used_attempts as (
 
     select *
-    from ranked
+    from ranked_attempts
     where
         (complete_exists = 1 and is_complete and recency = 1)
         or complete_exists = 0
@@ -50,4 +50,4 @@ select
     is_complete,
     sample_interval_seconds,
     scrape_interval_seconds
-from used
+from used_attempts

@@ -16,7 +16,7 @@ segments as (
 
 ),
 
-holds as (
+holdings as (
 
     select
         devices.cluster_id,
@@ -44,7 +44,7 @@ events as (
         started_second as event_second,
         1 as holder_change,
         running_count as running_change
-    from holds
+    from holdings
     union all
     select
         cluster_id,
@@ -54,7 +54,7 @@ events as (
         ended_second as event_second,
         -1 as holder_change,
         -running_count as running_change
-    from holds
+    from holdings
 
 ),
 

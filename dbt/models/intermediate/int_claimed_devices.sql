@@ -6,14 +6,14 @@ claims as (
     from {{ ref('stg_kubernetes__claims') }}
     where
         device_name <> ''
-        -- Access for administration leaves the device to its holders.
+        -- A claim for administrative access does not take the device from its holders.
         and not is_admin_access
-        -- The pod's own request is counted.
+        -- The device of an extended resource is counted by the request of the pod.
         and not is_of_extended_resource
 
 ),
 
-given as (
+known_devices as (
 
     select * from {{ ref('stg_devices__claimed_devices') }}
 
@@ -51,34 +51,34 @@ resources as (
 
 ),
 
--- A claim is reserved for a UID, before the pod is bound.
-reserved as (
+-- The status of a claim has the UIDs of its pods before the pods are bound.
+reservations as (
 
     select distinct
         claims.cluster_id,
-        given.holding_key as claim_uid,
+        known_devices.holding_key as claim_uid,
         claims.pool_name,
         claims.driver_name || '/' || claims.device_name as device,
-        given.resource,
+        known_devices.resource,
         {{ each_item('claims.pod_uids') }} as pod_uid
     from claims
     inner join attempts
         on
             claims.cluster_id = attempts.cluster_id
             and claims.attempt_id = attempts.attempt_id
-    inner join given
+    inner join known_devices
         on
-            claims.cluster_id = given.cluster_id
-            and claims.claim_uid = given.claim_uid
-            and claims.driver_name = given.driver_name
-            and claims.pool_name = given.pool_name
-            and claims.device_name = given.device_name
-            and claims.share_id = given.share_id
+            claims.cluster_id = known_devices.cluster_id
+            and claims.claim_uid = known_devices.claim_uid
+            and claims.driver_name = known_devices.driver_name
+            and claims.pool_name = known_devices.pool_name
+            and claims.device_name = known_devices.device_name
+            and claims.share_id = known_devices.share_id
 
 ),
 
--- Shares of one card are counted one by one, and the card is counted once.
-held as (
+-- Each share of a card is counted, and the card itself is counted once.
+device_holders as (
 
     select
         cluster_id,
@@ -87,7 +87,7 @@ held as (
         resource,
         pod_uid,
         false as is_card_of_shares
-    from reserved
+    from reservations
     union all
     select distinct
         cluster_id,
@@ -96,7 +96,7 @@ held as (
         device as resource,
         pod_uid,
         true as is_card_of_shares
-    from reserved
+    from reservations
     where resource <> device
 
 ),
@@ -104,20 +104,20 @@ held as (
 devices as (
 
     select
-        held.cluster_id,
-        held.pod_uid,
-        held.claim_uid,
-        held.pool_name,
+        device_holders.cluster_id,
+        device_holders.pod_uid,
+        device_holders.claim_uid,
+        device_holders.pool_name,
         resources.resource_key,
-        held.resource,
-        held.is_card_of_shares
-    from held
+        device_holders.resource,
+        device_holders.is_card_of_shares
+    from device_holders
     inner join pods
         on
-            held.cluster_id = pods.cluster_id
-            and held.pod_uid = pods.pod_uid
+            device_holders.cluster_id = pods.cluster_id
+            and device_holders.pod_uid = pods.pod_uid
     inner join resources
-        on held.resource = resources.resource
+        on device_holders.resource = resources.resource
 
 )
 

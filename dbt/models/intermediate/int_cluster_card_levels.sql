@@ -6,7 +6,7 @@ bounds as (
 
 ),
 
-by_devices as (
+levels_by_devices as (
 
     select * from {{ ref('int_node_levels_by_devices') }}
 
@@ -17,18 +17,19 @@ known_hours as (
     select distinct
         node_number,
         hour_second
-    from by_devices
+    from levels_by_devices
 
 ),
 
--- Every hour of a node has its levels from one of the two, from its start.
+-- The levels of a node and hour all come from one of the two models, and begin at the start of the
+-- hour.
 node_levels as (
 
     select
         node_number,
         started_second,
         running_cards
-    from by_devices
+    from levels_by_devices
     union all
     select
         bounds.node_number,

@@ -28,7 +28,7 @@ horizons as (
 
 ),
 
-clipped as (
+expected_windows as (
 
     select
         clusters.cluster_id,
@@ -41,7 +41,8 @@ clipped as (
         clusters.expects_journal,
         clusters.sample_interval_seconds,
         clusters.scrape_interval_seconds,
-        -- How old the newest sample may be when a hub collects it; a store that scrapes has it new.
+        -- The greatest age of a sample when a hub collects it. In a store that scrapes by itself,
+        -- samples have no delay.
         case
             when clusters.scrape_interval_seconds < clusters.sample_interval_seconds
                 then clusters.scrape_interval_seconds
@@ -55,25 +56,26 @@ clipped as (
 
 ),
 
--- An open period is measured, for now, as far as its last attempt.
-measured as (
+-- The window of an open period ends with its last attempt.
+measured_windows as (
 
     select
-        clipped.*,
+        expected_windows.*,
         greatest(
             least(
-                clipped.expected_until_second,
-                coalesce(horizons.queried_until_second, clipped.window_started_second)
+                expected_windows.expected_until_second,
+                coalesce(horizons.queried_until_second, expected_windows.window_started_second)
             ),
-            clipped.window_started_second
+            expected_windows.window_started_second
         ) as window_ended_second,
-        row_number() over (order by clipped.cluster_id, clipped.window_started_second)
+        row_number()
+            over (order by expected_windows.cluster_id, expected_windows.window_started_second)
             as window_number
-    from clipped
+    from expected_windows
     left join horizons
-        on clipped.cluster_id = horizons.cluster_id
-    where clipped.window_started_second < clipped.expected_until_second
+        on expected_windows.cluster_id = horizons.cluster_id
+    where expected_windows.window_started_second < expected_windows.expected_until_second
 
 )
 
-select * from measured
+select * from measured_windows

@@ -47,7 +47,7 @@ profiles as (
 
 ),
 
--- Every interval begins and ends: by how much each count changes then.
+-- Each interval changes the counts at its start and, by the same number, at its end.
 ends as (
 
     select 1 as change
@@ -70,7 +70,7 @@ events as (
     from intervals
     cross join ends
     union all
-    -- A change of nothing at the start of every hour makes the level carried into it visible.
+    -- A change by 0 at the start of each hour gives the hour a row with the level at its start.
     select
         profiles.node_class_number,
         profiles.mig_profile,
@@ -87,7 +87,8 @@ events as (
 
 ),
 
--- Changes of one second count at once: an end and a start in it do not overlap.
+-- All changes of one second are added before the level is read, so that an end and a start in one
+-- second do not overlap.
 levels as (
 
     select
@@ -111,7 +112,7 @@ levels as (
 
 ),
 
-bounded as (
+level_intervals as (
 
     select
         node_classes.cluster_id,
@@ -142,4 +143,4 @@ bounded as (
 
 )
 
-select * from bounded
+select * from level_intervals

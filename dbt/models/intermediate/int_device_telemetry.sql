@@ -56,7 +56,7 @@ series as (
 
 ),
 
-read as (
+series_readings as (
 
     select
         telemetry.cluster_id,
@@ -87,13 +87,13 @@ read as (
 
 ),
 
--- DCGM 4.7 renamed its fields: while an exporter is upgraded, a reading has both names.
-named as (
+-- DCGM 4.7 renamed its fields. In the hour of an exporter's upgrade, a reading has both names.
+device_readings as (
 
     select
         *,
         min(metric) over readings <> max(metric) over readings and reading <> '' as has_two_names
-    from read
+    from series_readings
     where device_uuid <> '' or gpu_index <> ''
     window
         readings as (
@@ -103,7 +103,7 @@ named as (
 
 ),
 
--- Readings are shown and never billed: rounded to whole units, so that no fact has a fraction.
+-- Readings never decide an amount. They are rounded to whole units, so that no fact has a fraction.
 devices as (
 
     select
@@ -117,7 +117,8 @@ devices as (
         namespace,
         pod_name,
         hour_second,
-        -- Not the sum of both names: two exporters count every instant twice.
+        -- The larger count, not the sum of both names: two exporters have two samples of each
+        -- instant.
         cast(max(sample_count) as bigint) as sample_count,
         max(case when has_two_names then 1 else 0 end) = 1 as has_two_names,
         {% for name, factor in readings %}
@@ -135,7 +136,7 @@ devices as (
                 as bigint
             ) as {{ name }}_maximum{{ ',' if not loop.last }}
         {% endfor %}
-    from named
+    from device_readings
     group by
         cluster_id,
         node_name,

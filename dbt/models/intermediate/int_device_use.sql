@@ -1,7 +1,7 @@
 with
 
--- Of a disputed segment, the time that its accepted treatment counts.
-counted as (
+-- Disputed segments are included if their accepted treatment counts them.
+counted_segments as (
 
     select *
     from {{ ref('int_allocations_reconciled') }}
@@ -21,7 +21,7 @@ claim_levels as (
 
 ),
 
--- A claimed device is one device of one node, however many pods hold it.
+-- A claimed device counts once on its node, also if several pods hold it.
 claimants as (
 
     select
@@ -36,7 +36,7 @@ claimants as (
 
 ),
 
--- Shares of a card fill it together; the card itself is in use as long as any of them is.
+-- A card with shares is in use while any of its shares is in use.
 shared_cards as (
 
     select
@@ -61,14 +61,14 @@ intervals as (
     select
         allocations.allocation_number,
         'device' as counted_as,
-        counted.allocation_state,
-        counted.started_second,
-        counted.ended_second
-    from counted
+        counted_segments.allocation_state,
+        counted_segments.started_second,
+        counted_segments.ended_second
+    from counted_segments
     inner join allocations
         on
-            counted.cluster_id = allocations.cluster_id
-            and counted.pod_uid = allocations.pod_uid
+            counted_segments.cluster_id = allocations.cluster_id
+            and counted_segments.pod_uid = allocations.pod_uid
     where allocations.claim_uid = ''
     union all
     select
@@ -102,7 +102,7 @@ intervals as (
 
 ),
 
-on_nodes as (
+node_intervals as (
 
     select
         intervals.allocation_number,
@@ -112,7 +112,7 @@ on_nodes as (
         node_classes.node_class_number,
         allocations.resource_key,
         allocations.mig_profile,
-        -- Shares fill their card, and the card is counted; neither is counted twice.
+        -- A share counts as a part of its card, and only the row of the card counts as a card.
         case intervals.counted_as
             when 'share' then 0
             when 'card' then 1
@@ -159,4 +159,4 @@ on_nodes as (
 
 )
 
-select * from on_nodes
+select * from node_intervals

@@ -32,8 +32,8 @@ window_hours as (
 
 ),
 
--- The calendar expects of each source and hour: samples, or watched seconds.
-expected as (
+-- The expected number of each source and hour: samples, or seconds of the watch.
+expected_hours as (
 
     select
         window_number,
@@ -57,4 +57,4 @@ expected as (
 
 )
 
-select * from expected
+select * from expected_hours

@@ -19,7 +19,7 @@ sample_gaps as (
 
 ),
 
-unwatched as (
+watch_gaps as (
 
     select *
     from {{ ref('int_watch_intervals') }}
@@ -27,8 +27,8 @@ unwatched as (
 
 ),
 
--- Samples were due at the start of a gap and every interval after it; the journal is counted in
--- seconds. Hours that were never queried are a gap as a whole.
+-- In a gap of the samples, a sample was due at its start and after each sampling interval. The
+-- journal is counted in seconds. An hour without a query is a gap of one hour.
 gaps as (
 
     select
@@ -46,16 +46,16 @@ gaps as (
         windows.window_number,
         'kubernetes' as source,
         '' as metric,
-        greatest(unwatched.started_second, windows.window_started_second) as started_second,
-        least(unwatched.ended_second, windows.window_ended_second) as ended_second,
+        greatest(watch_gaps.started_second, windows.window_started_second) as started_second,
+        least(watch_gaps.ended_second, windows.window_ended_second) as ended_second,
         cast(1 as bigint) as unit_seconds
-    from unwatched
+    from watch_gaps
     inner join windows
         on
-            unwatched.cluster_id = windows.cluster_id
+            watch_gaps.cluster_id = windows.cluster_id
             and windows.expects_journal
-            and unwatched.started_second < windows.window_ended_second
-            and windows.window_started_second < unwatched.ended_second
+            and watch_gaps.started_second < windows.window_ended_second
+            and windows.window_started_second < watch_gaps.ended_second
     union all
     select
         windows.window_number,
@@ -73,7 +73,7 @@ gaps as (
 
 ),
 
-counted as (
+counted_gaps as (
 
     select
         *,
@@ -84,42 +84,44 @@ counted as (
 
 ),
 
--- A missing sample is counted in the hour in which it was due, with no tolerance.
-by_hour as (
+-- A missing sample is counted in the hour in which it was due.
+hour_gaps as (
 
     select
-        counted.window_number,
-        counted.source,
-        counted.metric,
+        counted_gaps.window_number,
+        counted_gaps.source,
+        counted_gaps.metric,
         segments.hour_second,
         sum(
             least(
                 {{ whole_quotient(
-                    'segments.hour_second + 3600 - counted.started_second + counted.unit_seconds - 1',
-                    'counted.unit_seconds'
+                    'segments.hour_second + 3600 - counted_gaps.started_second'
+                    ~ ' + counted_gaps.unit_seconds - 1',
+                    'counted_gaps.unit_seconds'
                 ) }},
-                counted.due_count
+                counted_gaps.due_count
             )
             - least(
                 {{ whole_quotient(
-                    'greatest(segments.hour_second - counted.started_second, 0)'
-                    ~ ' + counted.unit_seconds - 1',
-                    'counted.unit_seconds'
+                    'greatest(segments.hour_second - counted_gaps.started_second, 0)'
+                    ~ ' + counted_gaps.unit_seconds - 1',
+                    'counted_gaps.unit_seconds'
                 ) }},
-                counted.due_count
+                counted_gaps.due_count
             )
         ) as missing_count,
         max(
-            least(counted.ended_second, segments.hour_second + 3600)
-            - greatest(counted.started_second, segments.hour_second)
+            least(counted_gaps.ended_second, segments.hour_second + 3600)
+            - greatest(counted_gaps.started_second, segments.hour_second)
         ) as longest_gap_seconds
-    from counted
+    from counted_gaps
     inner join segments
         on
-            counted.started_second < segments.hour_second + 3600
-            and segments.hour_second < counted.ended_second
-    group by counted.window_number, counted.source, counted.metric, segments.hour_second
+            counted_gaps.started_second < segments.hour_second + 3600
+            and segments.hour_second < counted_gaps.ended_second
+    group by
+        counted_gaps.window_number, counted_gaps.source, counted_gaps.metric, segments.hour_second
 
 )
 
-select * from by_hour
+select * from hour_gaps

@@ -55,7 +55,7 @@ endings as (
 
 ),
 
--- How many are sampled at an instant: those that began by then, without those that ended before.
+-- The number of pods at an instant: pods that began until then, minus pods that ended before.
 instants as (
 
     select
@@ -82,7 +82,7 @@ instants as (
 
 ),
 
-alive as (
+pod_counts as (
 
     select
         window_number,
@@ -98,19 +98,20 @@ alive as (
 
 ),
 
--- Sampling goes on without them, and the hour was queried only once: a store may have gone.
+-- Later samples do not have these pods, and the hour was queried only once: a store may have been
+-- absent.
 mass_endings as (
 
     select
         endings.window_number,
         endings.last_sampled_second,
         endings.ended_count,
-        cast(alive.alive_count as bigint) as alive_count
+        cast(pod_counts.alive_count as bigint) as alive_count
     from endings
-    inner join alive
+    inner join pod_counts
         on
-            endings.window_number = alive.window_number
-            and endings.last_sampled_second = alive.sampled_second
+            endings.window_number = pod_counts.window_number
+            and endings.last_sampled_second = pod_counts.sampled_second
     inner join windows
         on endings.window_number = windows.window_number
     inner join sampling_intervals
@@ -127,7 +128,7 @@ mass_endings as (
                 '(endings.last_sampled_second + windows.sample_interval_seconds)', 3600
             ) }} * 3600 = attempts.hour_second
     where
-        {{ mass_ending_divisor() }} * endings.ended_count >= alive.alive_count
+        {{ mass_ending_divisor() }} * endings.ended_count >= pod_counts.alive_count
         and coalesce(attempts.complete_count, 0) < 2
         and endings.last_sampled_second + 2 * windows.sample_interval_seconds
         <= windows.window_ended_second

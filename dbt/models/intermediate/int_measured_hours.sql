@@ -13,7 +13,7 @@ segments as (
 
 ),
 
-measured as (
+measured_hours as (
 
     select
         windows.cluster_id,
@@ -31,4 +31,4 @@ measured as (
 
 )
 
-select * from measured
+select * from measured_hours

@@ -56,7 +56,7 @@ runs as (
 
 ),
 
--- A pod that requests devices has request series from the first sample of it to the last.
+-- A pod that requests devices has request series from its first sample to its last sample.
 sampled_pods as (
 
     select
@@ -73,7 +73,7 @@ sampled_pods as (
 
 ),
 
-requesting as (
+requesting_pods as (
 
     select distinct
         cluster_id,
@@ -84,7 +84,8 @@ requesting as (
 
 ),
 
--- Pods of the scheduler's metric that kube-state-metrics shows no request of, and every node.
+-- Pods in the metric of the scheduler whose requests kube-state-metrics does not have, and all
+-- nodes.
 followed_runs as (
 
     select
@@ -98,11 +99,11 @@ followed_runs as (
         runs.first_sampled_ms as started_ms,
         runs.last_sampled_ms as ended_ms
     from series
-    left join requesting
+    left join requesting_pods
         on
-            series.cluster_id = requesting.cluster_id
-            and series.namespace = requesting.namespace
-            and series.pod_name = requesting.pod_name
+            series.cluster_id = requesting_pods.cluster_id
+            and series.namespace = requesting_pods.namespace
+            and series.pod_name = requesting_pods.pod_name
     inner join runs
         on
             series.cluster_id = runs.cluster_id
@@ -111,11 +112,11 @@ followed_runs as (
         on series.cluster_id = windows.cluster_id
     where
         series.metric = 'kube_node_info'
-        or (series.metric = 'kube_pod_resource_request' and requesting.pod_name is null)
+        or (series.metric = 'kube_pod_resource_request' and requesting_pods.pod_name is null)
 
 ),
 
-followed as (
+followed_series as (
 
     {{ joined_intervals(
         'followed_runs',
@@ -144,29 +145,31 @@ capacity as (
 
 ),
 
--- A node that joins has no devices before its device plugin registers them.
+-- A new node has no devices until its device plugin registers them.
 device_nodes as (
 
     select
-        followed.window_number,
+        followed_series.window_number,
         case
             when
-                followed.started_ms
-                <= (followed.window_started_second + followed.sample_interval_seconds) * 1000
-                then followed.started_ms
-            else greatest(capacity.first_sampled_ms, followed.started_ms)
+                followed_series.started_ms
+                <= (followed_series.window_started_second + followed_series.sample_interval_seconds)
+                * 1000
+                then followed_series.started_ms
+            else greatest(capacity.first_sampled_ms, followed_series.started_ms)
         end as started_ms,
-        followed.ended_ms
-    from followed
+        followed_series.ended_ms
+    from followed_series
     inner join capacity
         on
-            followed.cluster_id = capacity.cluster_id
-            and followed.node_name = capacity.node_name
-    where followed.metric = 'kube_node_info'
+            followed_series.cluster_id = capacity.cluster_id
+            and followed_series.node_name = capacity.node_name
+    where followed_series.metric = 'kube_node_info'
 
 ),
 
--- The journal's clock is another one, and a sample shows a scrape that may lie before it.
+-- The clock of the journal is another one, and the scrape of a sample may be earlier than the
+-- sample.
 watched_pods as (
 
     select
@@ -198,10 +201,11 @@ watched_pods as (
 
 ),
 
--- Without any request metric on the allow-list, telemetry still names the pods that use devices.
--- Telemetry has hourly values and no requested count; so it is used only where there is no request
--- at all. An exporter names itself for devices without a pod, and claims are in no request.
-using_pods as (
+-- If the allow-list has no request metric, telemetry still names the pods that use devices.
+-- Telemetry has hourly values and no requested count, so it is used only if the cluster has no
+-- request at all. For a device without a pod, the pod of the series is the exporter's own. Claims
+-- occur in no request metric.
+telemetry_times as (
 
     select
         windows.window_number,
@@ -240,14 +244,14 @@ using_pods as (
 
 ),
 
--- Metrics that every pod has are due while any metric of kube-state-metrics shows a pod.
-any_pods as (
+-- The metrics of all pods are due while any metric of kube-state-metrics has a pod.
+pod_times as (
 
     select
         windows.window_number,
         instants.first_sampled_ms as started_ms,
         instants.last_sampled_ms
-        -- Two neighbours prove the time between them.
+        -- Two neighbouring samples prove the time between them.
         + windows.sample_interval_seconds * 1000 as ended_ms
     from instants
     inner join windows
@@ -257,7 +261,7 @@ any_pods as (
 
 ),
 
-known as (
+subject_times as (
 
     select
         windows.window_number,
@@ -273,7 +277,7 @@ known as (
         'pod with devices' as subject,
         started_ms,
         ended_ms
-    from followed
+    from followed_series
     where metric = 'kube_pod_resource_request'
     union all
     select
@@ -288,14 +292,14 @@ known as (
         'pod with devices' as subject,
         started_ms,
         ended_ms
-    from using_pods
+    from telemetry_times
     union all
     select
         window_number,
         'pod' as subject,
         started_ms,
         ended_ms
-    from any_pods
+    from pod_times
     union all
     select
         window_number,
@@ -306,8 +310,8 @@ known as (
 
 ),
 
--- The other metrics that a cluster has, and `up`, are due all the time.
-steady as (
+-- All other metrics of the cluster, and `up`, are always due.
+steady_metrics as (
 
     select
         cluster_id,
@@ -324,14 +328,14 @@ steady as (
 
 ),
 
-due as (
+due_times as (
 
     select
-        known.window_number,
+        subject_times.window_number,
         metrics.metric,
-        known.started_ms,
-        known.ended_ms
-    from known
+        subject_times.started_ms,
+        subject_times.ended_ms
+    from subject_times
     inner join (
         values
         ('pod with devices', 'kube_pod_container_resource_requests'),
@@ -342,38 +346,38 @@ due as (
         ('node with devices', 'kube_node_status_capacity'),
         ('node with devices', 'kube_node_status_allocatable')
     ) as metrics (subject, metric)
-        on known.subject = metrics.subject
+        on subject_times.subject = metrics.subject
     union all
     select
         windows.window_number,
-        steady.metric,
+        steady_metrics.metric,
         windows.window_started_second * 1000 as started_ms,
         windows.window_ended_second * 1000 as ended_ms
     from windows
-    inner join steady
-        on windows.cluster_id = steady.cluster_id
+    inner join steady_metrics
+        on windows.cluster_id = steady_metrics.cluster_id
 
 ),
 
-clipped as (
+due_intervals as (
 
     select distinct
-        due.window_number,
+        due_times.window_number,
         windows.cluster_id,
-        due.metric,
-        greatest(due.started_ms, windows.window_started_second * 1000) as started_ms,
-        least(due.ended_ms, windows.window_ended_second * 1000) as ended_ms
-    from due
+        due_times.metric,
+        greatest(due_times.started_ms, windows.window_started_second * 1000) as started_ms,
+        least(due_times.ended_ms, windows.window_ended_second * 1000) as ended_ms
+    from due_times
     inner join windows
-        on due.window_number = windows.window_number
+        on due_times.window_number = windows.window_number
     where
-        greatest(due.started_ms, windows.window_started_second * 1000)
-        <= least(due.ended_ms, windows.window_ended_second * 1000)
+        greatest(due_times.started_ms, windows.window_started_second * 1000)
+        <= least(due_times.ended_ms, windows.window_ended_second * 1000)
 
 )
 
 {{ joined_intervals(
-    'clipped',
+    'due_intervals',
     ['window_number', 'cluster_id', 'metric'],
     'started_ms',
     'ended_ms',

@@ -14,7 +14,7 @@ attempts as (
 
 ),
 
-listed as (
+listed_counts as (
 
     select
         resources.cluster_id,
@@ -61,12 +61,12 @@ listed_resources as (
         node_name,
         resource_key,
         resource
-    from listed
+    from listed_counts
 
 ),
 
--- A node that is gone offers nothing, and neither does a resource that it no longer lists.
-from_journal as (
+-- A deleted node has no devices, and neither has a resource that the node no longer lists.
+journal_counts as (
 
     select
         node_observations.cluster_id,
@@ -75,19 +75,19 @@ from_journal as (
         listed_resources.resource,
         'kubernetes' as source,
         node_observations.observed_second,
-        coalesce(listed.capacity_count, 0) as capacity_count,
-        coalesce(listed.allocatable_count, 0) as allocatable_count
+        coalesce(listed_counts.capacity_count, 0) as capacity_count,
+        coalesce(listed_counts.allocatable_count, 0) as allocatable_count
     from node_observations
     inner join listed_resources
         on
             node_observations.cluster_id = listed_resources.cluster_id
             and node_observations.node_name = listed_resources.node_name
-    left join listed
+    left join listed_counts
         on
-            node_observations.cluster_id = listed.cluster_id
-            and node_observations.node_name = listed.node_name
-            and node_observations.observed_second = listed.observed_second
-            and listed_resources.resource = listed.resource
+            node_observations.cluster_id = listed_counts.cluster_id
+            and node_observations.node_name = listed_counts.node_name
+            and node_observations.observed_second = listed_counts.observed_second
+            and listed_resources.resource = listed_counts.resource
 
 ),
 
@@ -105,7 +105,7 @@ series as (
 
 ),
 
-sampled as (
+sampled_values as (
 
     select
         runs.cluster_id,
@@ -135,7 +135,7 @@ sampled as (
 
 ),
 
-from_samples as (
+sampled_counts as (
 
     select
         cluster_id,
@@ -146,13 +146,13 @@ from_samples as (
         observed_second,
         coalesce(capacity_count, allocatable_count) as capacity_count,
         coalesce(allocatable_count, capacity_count) as allocatable_count
-    from sampled
+    from sampled_values
 
 ),
 
-observed as (
+observations as (
 
-    select * from from_journal
+    select * from journal_counts
     union all
     select
         cluster_id,
@@ -165,21 +165,22 @@ observed as (
         allocatable_count
     from {{ ref('int_sliced_devices') }}
     union all
-    select * from from_samples
+    select * from sampled_counts
 
 ),
 
--- The journal sees a change when it happens, samples see it with the next scrape.
-ranked as (
+-- The journal is preferred: it has a change at its time, samples have it at the next scrape.
+ranked_observations as (
 
     select
         *,
         min(source) over (partition by cluster_id, node_name) as best_source
-    from observed
+    from observations
 
 ),
 
--- By its own name: kube-state-metrics writes `1g.24gb.me` and `1g.24gb-me` in one way.
+-- Partitioned by the name of the resource too: kube-state-metrics has one spelling for `1g.24gb.me`
+-- and `1g.24gb-me`.
 changes as (
 
     select
@@ -190,7 +191,7 @@ changes as (
         lag(allocatable_count) over (
             partition by cluster_id, node_name, resource order by observed_second
         ) as previous_allocatable
-    from ranked
+    from ranked_observations
     where source = best_source
 
 ),
@@ -206,7 +207,7 @@ starts as (
 
 ),
 
--- Before a resource was first seen, its node is taken to have had as many of it.
+-- Before its first observation, a resource has the counts of that observation.
 resource_states as (
 
     select
@@ -245,7 +246,7 @@ parameters as (
 
 ),
 
--- What a node offers follows its labels in time, unlike a pod's devices.
+-- The capacity of a node follows changes of its labels; the devices of a pod do not.
 intervals as (
 
     select
@@ -277,7 +278,7 @@ intervals as (
 
 ),
 
-classified as (
+classified_intervals as (
 
     select
         intervals.cluster_id,
@@ -319,4 +320,4 @@ classified as (
 
 )
 
-select * from classified
+select * from classified_intervals

@@ -12,7 +12,7 @@ node_classes as (
 
 ),
 
-on_nodes as (
+class_capacity as (
 
     select
         node_classes.node_class_number,
@@ -35,4 +35,4 @@ on_nodes as (
 
 )
 
-select * from on_nodes
+select * from class_capacity

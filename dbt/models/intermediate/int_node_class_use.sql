@@ -5,13 +5,13 @@
 
 with
 
-used as (
+use_intervals as (
 
     select
         node_class_number,
         started_second,
         ended_second,
-        -- MIG slices and replicas are no whole cards.
+        -- MIG slices and replicas are not whole cards.
         case
             when allocation_state = 'running' and devices_per_card = 1 then device_count
             else 0
@@ -25,7 +25,7 @@ used as (
 
 ),
 
--- Every use begins and ends.
+-- Each use changes the counts at its start and at its end.
 ends as (
 
     select 1 as change
@@ -37,14 +37,16 @@ ends as (
 events as (
 
     select
-        used.node_class_number,
-        case when ends.change = 1 then used.started_second else used.ended_second end
-            as event_second,
+        use_intervals.node_class_number,
+        case
+            when ends.change = 1 then use_intervals.started_second
+            else use_intervals.ended_second
+        end as event_second,
         cast(0 as bigint) as offers,
         {% for quantity in ['running_cards'] + shares %}
-            ends.change * used.{{ quantity }} as {{ quantity }}{{ ',' if not loop.last }}
+            ends.change * use_intervals.{{ quantity }} as {{ quantity }}{{ ',' if not loop.last }}
         {% endfor %}
-    from used
+    from use_intervals
     cross join ends
     union all
     select
@@ -60,7 +62,7 @@ events as (
         {{ quantity_columns(quantities, {'offers': '1'}) }}
     from {{ ref('int_node_offers') }}
     union all
-    -- A change of nothing at the start of every hour makes the level carried into it visible.
+    -- A change by 0 at the start of each hour gives the hour a row with the level at its start.
     select
         node_classes.node_class_number,
         hours.measured_from_second as event_second,
@@ -71,7 +73,8 @@ events as (
 
 ),
 
--- Changes of one second count at once: an end and a start in it do not overlap.
+-- All changes of one second are added before the level is read, so that an end and a start in one
+-- second do not overlap.
 instants as (
 
     select
@@ -100,7 +103,7 @@ levels as (
 
 ),
 
-measured as (
+measured_levels as (
 
     select
         levels.node_class_number,
@@ -128,4 +131,4 @@ measured as (
 
 )
 
-select * from measured
+select * from measured_levels

@@ -12,13 +12,13 @@ capacity as (
 
 ),
 
-labelled as (
+labelled_cards as (
 
     select * from {{ ref('int_node_labelled_cards') }}
 
 ),
 
-used as (
+used_classes as (
 
     select
         cluster_id,
@@ -39,28 +39,28 @@ used as (
 
 ),
 
--- A node may have cards by its labels of which nothing is offered, and nothing is known yet.
-known as (
+-- The labels of a node may count cards that are in no resource, so that no share of them is known.
+known_classes as (
 
-    select * from used
+    select * from used_classes
     union
     select
-        labelled.cluster_id,
-        labelled.node_name,
-        labelled.gpu_class,
+        labelled_cards.cluster_id,
+        labelled_cards.node_name,
+        labelled_cards.gpu_class,
         cast(1 as bigint) as class_compute_unit,
         cast(1 as bigint) as class_memory_unit
-    from labelled
-    left join used
+    from labelled_cards
+    left join used_classes
         on
-            labelled.cluster_id = used.cluster_id
-            and labelled.node_name = used.node_name
-            and labelled.gpu_class = used.gpu_class
-    where used.cluster_id is null
+            labelled_cards.cluster_id = used_classes.cluster_id
+            and labelled_cards.node_name = used_classes.node_name
+            and labelled_cards.gpu_class = used_classes.gpu_class
+    where used_classes.cluster_id is null
 
 ),
 
-numbered as (
+numbered_classes as (
 
     select
         row_number() over (order by cluster_id, node_name, gpu_class) as node_class_number,
@@ -71,8 +71,8 @@ numbered as (
         gpu_class,
         class_compute_unit,
         class_memory_unit
-    from known
+    from known_classes
 
 )
 
-select * from numbered
+select * from numbered_classes

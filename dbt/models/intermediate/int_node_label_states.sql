@@ -67,7 +67,7 @@ samples as (
 
 ),
 
-observed as (
+observations as (
 
     select * from journal
     union all
@@ -75,13 +75,13 @@ observed as (
 
 ),
 
--- The journal has a change when it happens, samples have it with the next scrape.
-ranked as (
+-- The journal is preferred: it has a change at its time, samples have it at the next scrape.
+ranked_observations as (
 
     select
         *,
         min(source) over (partition by cluster_id, node_name) as best_source
-    from observed
+    from observations
 
 ),
 
@@ -93,12 +93,12 @@ changes as (
             partition by cluster_id, node_name
             order by observed_second, journal_position, labels_sha256
         ) as previous_sha256
-    from ranked
+    from ranked_observations
     where source = best_source
 
 ),
 
--- Of several changes within a second the last one counts.
+-- If a node has several changes in one second, the last one counts.
 starts as (
 
     select

@@ -6,7 +6,7 @@ label_states as (
 
 ),
 
-labelled as (
+card_counts as (
 
     select * from {{ ref('stg_devices__labelled_cards') }}
 
@@ -18,23 +18,23 @@ parameters as (
 
 ),
 
-parts as (
+label_intervals as (
 
     select
         label_states.cluster_id,
         label_states.node_name,
-        labelled.gpu_class,
-        labelled.labelled_card_count,
+        card_counts.gpu_class,
+        card_counts.labelled_card_count,
         greatest(label_states.valid_from_second, parameters.period_started_second)
             as started_second,
         least(label_states.valid_until_second, parameters.period_ended_second) as ended_second
     from label_states
-    inner join labelled
-        on label_states.labels_sha256 = labelled.labels_sha256
+    inner join card_counts
+        on label_states.labels_sha256 = card_counts.labels_sha256
     cross join parameters
 
 )
 
 select *
-from parts
+from label_intervals
 where started_second < ended_second

@@ -12,20 +12,20 @@ hours as (
 
 ),
 
-placed as (
+slice_levels as (
 
     select * from {{ ref('int_slices_placed') }}
 
 ),
 
-sliced as (
+sliced_classes as (
 
     select distinct node_class_number
-    from placed
+    from slice_levels
 
 ),
 
--- Of a class with MIG slices the placement counts all cards, also those that are not cut.
+-- In a class with MIG slices, the placement counts all cards, also cards without slices.
 placed_hours as (
 
     select
@@ -37,16 +37,17 @@ placed_hours as (
         {{ each_hour('started_second', 'ended_second') }} as hour_second
     from (
         select
-            placed.node_class_number,
-            placed.running_cards,
-            placed.running_cut_cards,
-            greatest(placed.started_second, parameters.period_started_second) as started_second,
-            least(placed.ended_second, parameters.period_ended_second) as ended_second
-        from placed
+            slice_levels.node_class_number,
+            slice_levels.running_cards,
+            slice_levels.running_cut_cards,
+            greatest(slice_levels.started_second, parameters.period_started_second)
+                as started_second,
+            least(slice_levels.ended_second, parameters.period_ended_second) as ended_second
+        from slice_levels
         cross join {{ ref('stg_parameters') }} as parameters
         where
-            placed.started_second < parameters.period_ended_second
-            and placed.ended_second > parameters.period_started_second
+            slice_levels.started_second < parameters.period_ended_second
+            and slice_levels.ended_second > parameters.period_started_second
     ) as of_period
 
 ),
@@ -61,9 +62,9 @@ class_levels as (
         class_use.running_cards,
         case when class_use.running_cards > 0 then 'capacity' else 'nothing' end as how_known
     from {{ ref('int_node_class_use') }} as class_use
-    left join sliced
-        on class_use.node_class_number = sliced.node_class_number
-    where sliced.node_class_number is null
+    left join sliced_classes
+        on class_use.node_class_number = sliced_classes.node_class_number
+    where sliced_classes.node_class_number is null
     union all
     select
         placed_hours.node_class_number,
@@ -88,7 +89,7 @@ class_levels as (
 
 ),
 
-numbered as (
+numbered_levels as (
 
     select
         class_levels.*,
@@ -100,8 +101,9 @@ numbered as (
 
 ),
 
--- Nearly all nodes have cards of one class, whose levels are the node's own.
-plain as (
+-- Nearly all nodes have cards of only one class. The levels of the class are then those of the
+-- node.
+one_class_levels as (
 
     select
         node_number,
@@ -110,15 +112,15 @@ plain as (
         ended_second,
         running_cards,
         how_known
-    from numbered
+    from numbered_levels
     where class_count = 1
 
 ),
 
-mixed as (
+mixed_node_levels as (
 
     select *
-    from numbered
+    from numbered_levels
     where class_count > 1
 
 ),
@@ -130,13 +132,14 @@ changes as (
         hour_second,
         started_second as event_second,
         running_cards - lag(running_cards, 1, 0) over class_hours as running_change
-    from mixed
+    from mixed_node_levels
     window
         class_hours as (partition by node_class_number, hour_second order by started_second)
 
 ),
 
--- Every class has a level from the start of a measured hour to its end, so each hour stands alone.
+-- Each class has a level from the start to the end of a measured hour, so that each hour is summed
+-- alone.
 levels as (
 
     select
@@ -164,12 +167,12 @@ hour_ends as (
         hour_second,
         max(ended_second) as measured_until_second,
         {{ weakest_how_known('how_known') }} as how_known
-    from mixed
+    from mixed_node_levels
     group by node_number, hour_second
 
 ),
 
-summed as (
+summed_levels as (
 
     select
         levels.node_number,
@@ -187,6 +190,6 @@ summed as (
 
 )
 
-select * from plain
+select * from one_class_levels
 union all
-select * from summed
+select * from summed_levels

@@ -1,6 +1,6 @@
 with
 
-used as (
+use_hours as (
 
     select
         *,
@@ -9,7 +9,7 @@ used as (
     where
         allocation_state = 'running'
         and started_second < ended_second
-        -- Of shares the card is a row of its own.
+        -- Shares are left out: the card of the shares has its own row.
         and devices_per_card is not null
 
 ),
@@ -32,36 +32,38 @@ cards as (
 
 ),
 
--- A whole card is its own evidence; of a slice, telemetry has to say on which card it lies.
-parts as (
+-- The card of a whole device is known; the card of a slice is known only from telemetry.
+card_intervals as (
 
     select
         node_classes.node_number,
-        used.hour_second,
-        case when used.devices_per_card = 1 then '' else cards.gpu_index end as gpu_index,
-        case when used.devices_per_card = 1 then used.device_count else 1 end as card_count,
-        used.devices_per_card = 1 or cards.gpu_index is not null as is_known,
-        greatest(used.started_second, hours.measured_from_second) as started_second,
-        least(used.ended_second, hours.measured_until_second) as ended_second
-    from used
+        use_hours.hour_second,
+        case when use_hours.devices_per_card = 1 then '' else cards.gpu_index end as gpu_index,
+        case when use_hours.devices_per_card = 1 then use_hours.device_count else 1 end
+            as card_count,
+        use_hours.devices_per_card = 1 or cards.gpu_index is not null as is_known,
+        greatest(use_hours.started_second, hours.measured_from_second) as started_second,
+        least(use_hours.ended_second, hours.measured_until_second) as ended_second
+    from use_hours
     inner join node_classes
-        on used.node_class_number = node_classes.node_class_number
+        on use_hours.node_class_number = node_classes.node_class_number
     inner join {{ ref('int_sliced_nodes') }} as sliced
         on node_classes.node_number = sliced.node_number
     inner join hours
         on
             node_classes.cluster_id = hours.cluster_id
-            and used.hour_second = hours.hour_second
-            and used.started_second < hours.measured_until_second
-            and hours.measured_from_second < used.ended_second
+            and use_hours.hour_second = hours.hour_second
+            and use_hours.started_second < hours.measured_until_second
+            and hours.measured_from_second < use_hours.ended_second
     left join cards
         on
-            used.allocation_number = cards.allocation_number
-            and used.devices_per_card <> 1
+            use_hours.allocation_number = cards.allocation_number
+            and use_hours.devices_per_card <> 1
 
 ),
 
--- However many slices of a card run, it is one card; those of one interval are one from here on.
+-- A card counts once, also if several of its slices run: overlapping intervals of slices on one
+-- card are joined.
 slices as (
 
     select distinct
@@ -70,12 +72,12 @@ slices as (
         gpu_index,
         started_second,
         ended_second
-    from parts
+    from card_intervals
     where gpu_index <> ''
 
 ),
 
-reached as (
+ordered_slices as (
 
     select
         *,
@@ -88,7 +90,7 @@ reached as (
 
 ),
 
-numbered as (
+numbered_slices as (
 
     select
         *,
@@ -97,11 +99,11 @@ numbered as (
             order by started_second, ended_second
             rows between unbounded preceding and current row
         ) as busy_number
-    from reached
+    from ordered_slices
 
 ),
 
-busy as (
+busy_intervals as (
 
     select
         node_number,
@@ -111,7 +113,7 @@ busy as (
         is_known,
         started_second,
         ended_second
-    from parts
+    from card_intervals
     where gpu_index = '' or gpu_index is null
     union all
     select
@@ -122,7 +124,7 @@ busy as (
         true as is_known,
         min(started_second) as started_second,
         max(ended_second) as ended_second
-    from numbered
+    from numbered_slices
     group by node_number, hour_second, gpu_index, busy_number
 
 ),
@@ -136,26 +138,26 @@ nodes as (
 
 ),
 
-known as (
+known_hours as (
 
     select
-        busy.node_number,
-        busy.hour_second,
+        busy_intervals.node_number,
+        busy_intervals.hour_second,
         max(hours.measured_from_second) as measured_from_second,
         max(hours.measured_until_second) as measured_until_second
-    from busy
+    from busy_intervals
     inner join nodes
-        on busy.node_number = nodes.node_number
+        on busy_intervals.node_number = nodes.node_number
     inner join hours
         on
             nodes.cluster_id = hours.cluster_id
-            and busy.hour_second = hours.hour_second
-    group by busy.node_number, busy.hour_second
-    having bool_and(busy.is_known)
+            and busy_intervals.hour_second = hours.hour_second
+    group by busy_intervals.node_number, busy_intervals.hour_second
+    having bool_and(busy_intervals.is_known)
 
 ),
 
--- Each hour is counted alone: a use that continues is counted from the hour's start.
+-- Each hour is counted alone: use that began before the hour is counted from its start.
 events as (
 
     select
@@ -163,25 +165,26 @@ events as (
         hour_second,
         started_second as event_second,
         card_count as card_change
-    from busy
+    from busy_intervals
     union all
     select
         node_number,
         hour_second,
         ended_second as event_second,
         -card_count as card_change
-    from busy
+    from busy_intervals
     union all
     select
         node_number,
         hour_second,
         measured_from_second as event_second,
         0 as card_change
-    from known
+    from known_hours
 
 ),
 
--- An end and a start in one second do not overlap.
+-- All changes of one second are added before the level is read, so that an end and a start in one
+-- second do not overlap.
 instants as (
 
     select
@@ -200,14 +203,14 @@ levels as (
         instants.node_number,
         instants.hour_second,
         instants.event_second as started_second,
-        coalesce(lead(instants.event_second) over so_far, known.measured_until_second)
+        coalesce(lead(instants.event_second) over so_far, known_hours.measured_until_second)
             as ended_second,
         cast(sum(instants.card_change) over so_far as bigint) as running_cards
     from instants
-    inner join known
+    inner join known_hours
         on
-            instants.node_number = known.node_number
-            and instants.hour_second = known.hour_second
+            instants.node_number = known_hours.node_number
+            and instants.hour_second = known_hours.hour_second
     window
         so_far as (
             partition by instants.node_number, instants.hour_second

@@ -15,8 +15,8 @@ offers as (
 
 ),
 
--- A node may still list slices that were removed: as capacity, none of which can be allocated.
-limited as (
+-- The capacity of a node may still have slices that were removed; they are not allocatable.
+limited_offers as (
 
     select
         *,
@@ -28,31 +28,32 @@ limited as (
 
 ),
 
-counted as (
+offer_cards as (
 
     select
-        limited.node_class_number,
-        limited.offer_number,
-        limited.event_second as started_second,
+        limited_offers.node_class_number,
+        limited_offers.offer_number,
+        limited_offers.event_second as started_second,
         node_classes.node_number,
-        least(limited.cards_to_allocate, limited.installed_cards) as allocatable_cards,
-        least(limited.cards_of_capacity, limited.installed_cards) as offering_cards,
-        limited.installed_cards,
-        case limited.unhealthy_exist
-            when 1 then limited.offered_compute
-            else limited.offered_compute - limited.unhealthy_compute
+        least(limited_offers.cards_to_allocate, limited_offers.installed_cards)
+            as allocatable_cards,
+        least(limited_offers.cards_of_capacity, limited_offers.installed_cards) as offering_cards,
+        limited_offers.installed_cards,
+        case limited_offers.unhealthy_exist
+            when 1 then limited_offers.offered_compute
+            else limited_offers.offered_compute - limited_offers.unhealthy_compute
         end as offered_compute,
-        case limited.unhealthy_exist
-            when 1 then limited.offered_memory
-            else limited.offered_memory - limited.unhealthy_memory
+        case limited_offers.unhealthy_exist
+            when 1 then limited_offers.offered_memory
+            else limited_offers.offered_memory - limited_offers.unhealthy_memory
         end as offered_memory,
-        limited.unhealthy_exist * limited.unhealthy_compute as unhealthy_compute,
-        limited.unhealthy_exist * limited.unhealthy_memory as unhealthy_memory,
-        limited.unmeasured
-    from limited
+        limited_offers.unhealthy_exist * limited_offers.unhealthy_compute as unhealthy_compute,
+        limited_offers.unhealthy_exist * limited_offers.unhealthy_memory as unhealthy_memory,
+        limited_offers.unmeasured
+    from limited_offers
     inner join {{ ref('int_node_classes') }} as node_classes
-        on limited.node_class_number = node_classes.node_class_number
+        on limited_offers.node_class_number = node_classes.node_class_number
 
 )
 
-select * from counted
+select * from offer_cards

@@ -10,8 +10,8 @@ node_classes as (
 
 ),
 
--- Only resources of which some devices were not allocatable at some time.
-partly_allocatable as (
+-- Resources with a device that was not allocatable at some time.
+partial_resources as (
 
     select
         node_class_number,
@@ -48,7 +48,7 @@ resource_intervals as (
 
 ),
 
--- Every interval begins and ends: by how much each count changes then.
+-- Each interval changes the counts at its start and, by the same number, at its end.
 ends as (
 
     select 1 as change
@@ -70,10 +70,10 @@ resource_events as (
         ends.change * resource_intervals.capacity_count as capacity_count,
         ends.change * resource_intervals.allocatable_count as allocatable_count
     from resource_intervals
-    inner join partly_allocatable
+    inner join partial_resources
         on
-            resource_intervals.node_class_number = partly_allocatable.node_class_number
-            and resource_intervals.resource_key = partly_allocatable.resource_key
+            resource_intervals.node_class_number = partial_resources.node_class_number
+            and resource_intervals.resource_key = partial_resources.resource_key
     cross join ends
 
 ),
@@ -97,8 +97,8 @@ resource_levels as (
 
 ),
 
--- An allocated device may be the unhealthy one: it is running, and not counted twice.
-unhealthy as (
+-- An allocated device may be unhealthy. It counts as running, and not also as unhealthy.
+unhealthy_devices as (
 
     select
         node_class_number,
@@ -120,7 +120,7 @@ unhealthy_resource_changes as (
         unhealthy_count - lag(unhealthy_count, 1, 0) over (
             partition by node_class_number, resource_key order by event_second
         ) as unhealthy_change
-    from unhealthy
+    from unhealthy_devices
 
 ),
 
@@ -129,21 +129,22 @@ unhealthy_changes as (
     select
         changes.node_class_number,
         changes.event_second,
-        cast(sum(changes.unhealthy_change * partly_allocatable.compute_units_each) as bigint)
+        cast(sum(changes.unhealthy_change * partial_resources.compute_units_each) as bigint)
             as compute_units,
-        cast(sum(changes.unhealthy_change * partly_allocatable.memory_units_each) as bigint)
+        cast(sum(changes.unhealthy_change * partial_resources.memory_units_each) as bigint)
             as memory_units
     from unhealthy_resource_changes as changes
-    inner join partly_allocatable
+    inner join partial_resources
         on
-            changes.node_class_number = partly_allocatable.node_class_number
-            and changes.resource_key = partly_allocatable.resource_key
+            changes.node_class_number = partial_resources.node_class_number
+            and changes.resource_key = partial_resources.resource_key
     group by changes.node_class_number, changes.event_second
 
 ),
 
--- The devices of a class that a node has for some time. Whole cards are counted as they are.
-offered as (
+-- The devices of a class in the capacity of a node, by interval. Only whole cards count as cards
+-- here.
+offer_intervals as (
 
     select
         node_class_number,
@@ -189,10 +190,11 @@ events as (
             {% for quantity in quantities %}
                 {{ sign }}{{ quantity }} as {{ quantity }}{{ ',' if not loop.last }}
             {% endfor %}
-        from offered
+        from offer_intervals
         union all
     {% endfor %}
-    -- Before anything is known to be offered, nothing is: every instant has its offer.
+    -- Before the first known capacity of a class, its offer is 0, so that every instant has an
+    -- offer.
     select
         node_class_number,
         0 as event_second,

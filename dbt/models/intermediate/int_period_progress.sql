@@ -12,7 +12,8 @@ parameters as (
 
 ),
 
--- As far as any cluster was queried; whole hours, so that the last hour is a whole one.
+-- The end of the last query of any cluster, rounded down to a whole hour, so that the last hour is
+-- complete.
 progress as (
 
     select

@@ -79,7 +79,7 @@ gaps as (
 
 ),
 
-sampled as (
+pod_samples as (
 
     select distinct
         pod_series.cluster_id,
@@ -123,13 +123,13 @@ sampled_times as (
             as last_phase_second,
         min(case when metric = 'kube_pod_container_state_started' then smallest_quantity end)
             as started_second
-    from sampled
+    from pod_samples
     group by cluster_id, pod_uid
 
 ),
 
 -- The namespace, name and node of a pod never change.
-named as (
+stated_names as (
 
     select
         cluster_id,
@@ -137,7 +137,7 @@ named as (
         namespace,
         pod_name,
         node_name
-    from sampled
+    from pod_samples
     union all
     select
         journal.cluster_id,
@@ -156,15 +156,15 @@ named as (
 names as (
 
     select
-        named.cluster_id,
-        named.pod_uid,
+        stated_names.cluster_id,
+        stated_names.pod_uid,
         contradictions.contradiction,
         case contradictions.contradiction
-            when 'namespaces_differ' then named.namespace
-            when 'pod_names_differ' then named.pod_name
-            else named.node_name
+            when 'namespaces_differ' then stated_names.namespace
+            when 'pod_names_differ' then stated_names.pod_name
+            else stated_names.node_name
         end as pod_value
-    from named
+    from stated_names
     cross join (
         values ('namespaces_differ'), ('pod_names_differ'), ('nodes_differ')
     ) as contradictions (contradiction)
@@ -186,8 +186,8 @@ contradicting_names as (
 
 ),
 
--- Only its samples show when such a pod ran.
-by_samples_alone as (
+-- Pods of clusters without a journal: only samples show when they ran.
+pods_without_journal as (
 
     select distinct
         sampled_times.*,
@@ -207,7 +207,7 @@ by_samples_alone as (
 
 ),
 
--- Phases are sampled with the requests, and a container starts after its pod.
+-- Phases and requests are sampled together, and no container starts before its pod.
 contradicting_times as (
 
     select
@@ -218,7 +218,7 @@ contradicting_times as (
             as before_value,
         cast(coalesce(last_phase_second - first_phase_second, 0) as string) || ' s of phases'
             as after_value
-    from by_samples_alone
+    from pods_without_journal
     where
         (first_phase_second is null and first_request_second is not null)
         or (
@@ -235,7 +235,7 @@ contradicting_times as (
         'starts_differ' as contradiction,
         cast(started_second as string) as before_value,
         cast(first_sampled_second as string) as after_value
-    from by_samples_alone
+    from pods_without_journal
     where
         not is_beside_gap
         and started_second < first_sampled_second - agreement_seconds
@@ -252,14 +252,14 @@ contradicting_requests as (
         'requests_differ' as contradiction,
         cast(min(smallest_quantity) as string) as before_value,
         cast(max(largest_quantity) as string) as after_value
-    from sampled
+    from pod_samples
     where metric = 'requests' and smallest_quantity is not null
     group by cluster_id, pod_uid, is_init, container_name, resource
     having min(smallest_quantity) <> max(largest_quantity)
 
 ),
 
--- The scheduler counts independently of kube-state-metrics.
+-- The counts of the scheduler do not depend on kube-state-metrics.
 contradicting_schedulers as (
 
     select
@@ -298,7 +298,7 @@ contradicting_sources as (
 
 ),
 
--- Replicas of a server may show a change of labels up to an interval apart.
+-- Two replicas of a server may show a change of labels up to one sampling interval apart.
 label_pairs as (
 
     select

@@ -26,13 +26,13 @@ mass_endings as (
 
 ),
 
-reported as (
+reported_times as (
 
     select * from {{ ref('int_pod_reported_times') }}
 
 ),
 
-by_lifecycle as (
+lifecycle_times as (
 
     select
         lifecycles.cluster_id,
@@ -51,7 +51,7 @@ by_lifecycle as (
 
 ),
 
-by_samples as (
+sample_times as (
 
     select
         cluster_id,
@@ -64,28 +64,28 @@ by_samples as (
 
 ),
 
-paired as (
+both_times as (
 
     select
-        coalesce(by_lifecycle.cluster_id, by_samples.cluster_id) as cluster_id,
-        coalesce(by_lifecycle.pod_uid, by_samples.pod_uid) as pod_uid,
-        coalesce(by_lifecycle.window_number, by_samples.window_number) as window_number,
-        by_lifecycle.started_second,
-        greatest(by_lifecycle.known_until_second, by_lifecycle.started_second)
+        coalesce(lifecycle_times.cluster_id, sample_times.cluster_id) as cluster_id,
+        coalesce(lifecycle_times.pod_uid, sample_times.pod_uid) as pod_uid,
+        coalesce(lifecycle_times.window_number, sample_times.window_number) as window_number,
+        lifecycle_times.started_second,
+        greatest(lifecycle_times.known_until_second, lifecycle_times.started_second)
             as known_until_second,
-        by_lifecycle.ended_by_second,
-        by_samples.first_sampled_second,
-        by_samples.last_sampled_second
-    from by_lifecycle
-    full outer join by_samples
+        lifecycle_times.ended_by_second,
+        sample_times.first_sampled_second,
+        sample_times.last_sampled_second
+    from lifecycle_times
+    full outer join sample_times
         on
-            by_lifecycle.cluster_id = by_samples.cluster_id
-            and by_lifecycle.pod_uid = by_samples.pod_uid
-            and by_lifecycle.window_number = by_samples.window_number
+            lifecycle_times.cluster_id = sample_times.cluster_id
+            and lifecycle_times.pod_uid = sample_times.pod_uid
+            and lifecycle_times.window_number = sample_times.window_number
 
 ),
 
-sampled_time as (
+sampled_intervals as (
 
     select *
     from (
@@ -103,13 +103,14 @@ sampled_time as (
 
 ),
 
--- The allocation starts between the last scrape without the pod and the first one with it, and it
--- ends between the last one with it and the next one without. A gap of the samples widens both,
--- and so does a difference between the times of its requests and of its phases.
-bounded as (
+-- The allocation starts between the last scrape without the pod and the first scrape with it, and
+-- ends between the last scrape with it and the next scrape without it. A gap of the samples makes
+-- both intervals longer, and so does a difference between the times of its requests and of its
+-- phases.
+evidence_bounds as (
 
     select
-        paired.*,
+        both_times.*,
         windows.window_started_second,
         windows.window_ended_second,
         windows.expects_samples,
@@ -118,71 +119,71 @@ bounded as (
         windows.sample_delay_seconds,
         windows.agreement_seconds,
         case
-            when reported.completed_second >= paired.last_sampled_second
-                then reported.completed_second
-            else paired.last_sampled_second
+            when reported_times.completed_second >= both_times.last_sampled_second
+                then reported_times.completed_second
+            else both_times.last_sampled_second
         end as ended_by_samples_second,
         least(
-            coalesce(reported.container_started_second, paired.first_sampled_second),
-            paired.first_sampled_second
+            coalesce(reported_times.container_started_second, both_times.first_sampled_second),
+            both_times.first_sampled_second
         ) as started_by_samples_second,
         case
-            when first_time.started_second >= paired.first_sampled_second
+            when first_time.started_second >= both_times.first_sampled_second
                 then
                     coalesce(
                         first_time.gap_before_started_second - windows.sample_interval_seconds,
                         windows.window_started_second
                     )
             else
-                paired.first_sampled_second
+                both_times.first_sampled_second
                 - windows.sample_interval_seconds
                 - windows.sample_delay_seconds
         end
-        - coalesce(reported.first_apart_seconds, 0) as absent_until_second,
+        - coalesce(reported_times.first_apart_seconds, 0) as absent_until_second,
         case
-            when reported.completed_second >= paired.last_sampled_second
-                then reported.completed_second
+            when reported_times.completed_second >= both_times.last_sampled_second
+                then reported_times.completed_second
             when mass_endings.window_number is not null then windows.window_ended_second
             when
                 last_time.ended_second
-                <= paired.last_sampled_second + windows.sample_interval_seconds
+                <= both_times.last_sampled_second + windows.sample_interval_seconds
                 then coalesce(last_time.gap_after_ended_second + 1, windows.window_ended_second)
             else
-                paired.last_sampled_second
+                both_times.last_sampled_second
                 + windows.sample_interval_seconds
                 + windows.sample_delay_seconds
                 + 1
         end
         + case
-            when reported.completed_second >= paired.last_sampled_second then 0
-            else coalesce(reported.last_apart_seconds, 0)
+            when reported_times.completed_second >= both_times.last_sampled_second then 0
+            else coalesce(reported_times.last_apart_seconds, 0)
         end as absent_from_second
-    from paired
+    from both_times
     inner join windows
-        on paired.window_number = windows.window_number
-    left join sampled_time as first_time
+        on both_times.window_number = windows.window_number
+    left join sampled_intervals as first_time
         on
-            paired.window_number = first_time.window_number
-            and first_time.started_second <= paired.first_sampled_second
-            and paired.first_sampled_second < first_time.ended_second
-    left join sampled_time as last_time
+            both_times.window_number = first_time.window_number
+            and first_time.started_second <= both_times.first_sampled_second
+            and both_times.first_sampled_second < first_time.ended_second
+    left join sampled_intervals as last_time
         on
-            paired.window_number = last_time.window_number
-            and last_time.started_second <= paired.last_sampled_second
-            and paired.last_sampled_second < last_time.ended_second
+            both_times.window_number = last_time.window_number
+            and last_time.started_second <= both_times.last_sampled_second
+            and both_times.last_sampled_second < last_time.ended_second
     left join mass_endings
         on
-            paired.window_number = mass_endings.window_number
-            and paired.last_sampled_second = mass_endings.last_sampled_second
-    left join reported
+            both_times.window_number = mass_endings.window_number
+            and both_times.last_sampled_second = mass_endings.last_sampled_second
+    left join reported_times
         on
-            paired.cluster_id = reported.cluster_id
-            and paired.pod_uid = reported.pod_uid
+            both_times.cluster_id = reported_times.cluster_id
+            and both_times.pod_uid = reported_times.pod_uid
 
 ),
 
--- A time that the pod itself reports is taken before that of a sample.
-clipped as (
+-- A time that the pod itself reports has precedence over the time of a sample.
+clipped_bounds as (
 
     select
         *,
@@ -194,7 +195,7 @@ clipped as (
             when first_sampled_second is not null
                 then least(ended_by_samples_second, window_ended_second)
         end as sampled_until_second
-    from bounded
+    from evidence_bounds
 
 )
 
@@ -232,4 +233,4 @@ select
     sample_interval_seconds,
     sample_delay_seconds,
     agreement_seconds
-from clipped
+from clipped_bounds

@@ -31,7 +31,7 @@ windows as (
 
 ),
 
--- A restarted container reports a later start; the earliest one ever reported counts.
+-- A restarted container reports a later start; the earliest reported start counts.
 pods as (
 
     select
@@ -64,8 +64,8 @@ pods as (
 
 )
 
--- A scrape has the pod's requests and its phase: where their times differ, either is off by that
--- much. Longer differences are gaps or contradictions.
+-- Requests and phase of a pod come from one scrape. If their times differ, each of them may be
+-- wrong by the difference. Longer differences are gaps or contradictions.
 select
     pods.cluster_id,
     pods.pod_uid,

@@ -1,7 +1,7 @@
 with
 
--- A number compares faster than a name: it numbers clusters within this model only. Windows with
--- shorter intervals have shorter gaps.
+-- Numbers compare faster than names. The number of a cluster is valid in this model only. The
+-- shortest sampling interval of a cluster's windows decides what a gap is.
 clusters as (
 
     select
@@ -32,8 +32,8 @@ runs as (
 
 ),
 
--- How far the samples reach before each run, and after all of them; both in one order.
-reached as (
+-- The last sample before each run, and the last sample of all runs, in one order.
+ordered_runs as (
 
     select
         *,
@@ -51,19 +51,19 @@ reached as (
 
 ),
 
--- The first run of each joined one.
-firsts as (
+-- The first run of each joined run.
+first_runs as (
 
     select
         clusters.cluster_id,
-        reached.*
-    from reached
+        ordered_runs.*
+    from ordered_runs
     inner join clusters
-        on reached.cluster_number = clusters.cluster_number
+        on ordered_runs.cluster_number = clusters.cluster_number
     where
-        reached.previous_sampled_ms is null
+        ordered_runs.previous_sampled_ms is null
         or {{ is_gap(
-            'reached.first_sampled_ms - reached.previous_sampled_ms',
+            'ordered_runs.first_sampled_ms - ordered_runs.previous_sampled_ms',
             'clusters.sample_interval_seconds'
         ) }}
 
@@ -82,4 +82,4 @@ select
         ),
         final_sampled_ms
     ) as last_sampled_ms
-from firsts
+from first_runs

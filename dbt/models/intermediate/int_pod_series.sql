@@ -26,7 +26,7 @@ resources as (
 
 ),
 
-named as (
+labelled_series as (
 
     select
         cluster_id,
@@ -41,74 +41,75 @@ named as (
 
 ),
 
--- Series of devices, and other metrics of a pod; only `Running` is a phase to count.
-relevant as (
+-- Series of requested devices, and of other metrics of a pod; of the phases only `Running`.
+relevant_series as (
 
     select
-        named.cluster_id,
-        named.series_key,
+        labelled_series.cluster_id,
+        labelled_series.series_key,
         case
-            when named.metric like 'kube_pod_%container_resource_requests' then 'requests'
-            else named.metric
+            when labelled_series.metric like 'kube_pod_%container_resource_requests' then 'requests'
+            else labelled_series.metric
         end as metric,
-        named.pod_uid,
-        named.namespace,
-        named.pod_name
-    from named
+        labelled_series.pod_uid,
+        labelled_series.namespace,
+        labelled_series.pod_name
+    from labelled_series
     left join resources
-        on named.resource = resources.resource
+        on labelled_series.resource = resources.resource
     where
-        named.pod_uid <> ''
-        and named.metric <> 'kube_pod_resource_request'
-        and (named.resource = '' or resources.resource is not null)
-        and named.phase in ('', 'Running')
+        labelled_series.pod_uid <> ''
+        and labelled_series.metric <> 'kube_pod_resource_request'
+        and (labelled_series.resource = '' or resources.resource is not null)
+        and labelled_series.phase in ('', 'Running')
 
 ),
 
-scheduled as (
+scheduled_pods as (
 
     select distinct
-        named.cluster_id,
-        named.namespace,
-        named.pod_name
-    from named
+        labelled_series.cluster_id,
+        labelled_series.namespace,
+        labelled_series.pod_name
+    from labelled_series
     inner join resources
-        on named.resource = resources.resource
-    where named.metric = 'kube_pod_resource_request'
+        on labelled_series.resource = resources.resource
+    where labelled_series.metric = 'kube_pod_resource_request'
 
 ),
 
--- A pod that the scheduler counts has devices, whatever its containers are said to request.
-requesting as (
+-- A pod has devices if the scheduler counts them, also if no sample has a request of its
+-- containers.
+pods_with_devices as (
 
     select
         cluster_id,
         pod_uid
-    from relevant
+    from relevant_series
     where metric = 'requests'
     union
     select
-        relevant.cluster_id,
-        relevant.pod_uid
-    from relevant
-    inner join scheduled
+        relevant_series.cluster_id,
+        relevant_series.pod_uid
+    from relevant_series
+    inner join scheduled_pods
         on
-            relevant.cluster_id = scheduled.cluster_id
-            and relevant.namespace = scheduled.namespace
-            and relevant.pod_name = scheduled.pod_name
-    where relevant.metric = 'kube_pod_status_phase'
+            relevant_series.cluster_id = scheduled_pods.cluster_id
+            and relevant_series.namespace = scheduled_pods.namespace
+            and relevant_series.pod_name = scheduled_pods.pod_name
+    where relevant_series.metric = 'kube_pod_status_phase'
 
 )
 
 select
-    relevant.cluster_id,
-    relevant.series_key,
-    relevant.metric,
-    relevant.pod_uid,
-    relevant.namespace,
-    relevant.pod_name
-from relevant
-inner join requesting
+    relevant_series.cluster_id,
+    relevant_series.series_key,
+    relevant_series.metric,
+    relevant_series.pod_uid,
+    relevant_series.namespace,
+    relevant_series.pod_name
+from relevant_series
+inner join pods_with_devices
     on
-        relevant.cluster_id = requesting.cluster_id
-        and relevant.pod_uid = requesting.pod_uid
+        relevant_series.cluster_id = pods_with_devices.cluster_id
+        and relevant_series.pod_uid = pods_with_devices.pod_uid

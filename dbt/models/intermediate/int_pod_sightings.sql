@@ -11,7 +11,7 @@ runs as (
             'kube_pod_resource_request',
             'kube_pod_status_phase'
         )
-        -- Whether a pod that runs requests a device at all is not decided here.
+        -- This model does not decide whether a running pod requests a device.
         and (sample_quantity > 0 or metric <> 'kube_pod_status_phase')
         and sample_quantity is not null
 
@@ -25,8 +25,8 @@ series as (
 
 ),
 
--- The scheduler names no UID; its count stands for requests that are not sampled.
-scheduled as (
+-- Series of the scheduler have no UID. Its count replaces requests that are not sampled.
+scheduler_counts as (
 
     select distinct
         phases.cluster_id,
@@ -62,7 +62,7 @@ pod_series as (
         series_key,
         pod_uid,
         true as is_request
-    from scheduled
+    from scheduler_counts
 
 ),
 
@@ -82,7 +82,7 @@ pod_runs as (
 
 ),
 
--- Several containers, replicas and restarted exporters sample the same request more than once.
+-- Several containers, replicas and restarted exporters give more than one series of a pod.
 events as (
 
     select
@@ -151,9 +151,9 @@ phase_hours as (
 
 ),
 
--- Without a journal, a pod that has lost its phase among others that have theirs is disputed
--- (`int_pod_contradictions`) for as long as it requests devices.
-without_phase as (
+-- In a cluster without a journal, a pod without a phase, while other pods have one, is disputed
+-- (`int_pod_contradictions`) during its requests.
+times_without_phase as (
 
     select
         requested.cluster_id,
@@ -179,7 +179,7 @@ without_phase as (
 
 )
 
--- A request that lingers after the end, or before the start, is no sample of an allocation.
+-- A request before the start or after the end of the pod is not a sample of its allocation.
 select
     cluster_id,
     pod_uid,
@@ -187,6 +187,6 @@ select
     last_sampled_ms
 from levels
 where request_level > 0 and phase_level > 0
--- Equal intervals are one, so that the order of their ends is complete.
+-- Equal intervals are one row, so that the order of the rows is unique.
 union
-select * from without_phase
+select * from times_without_phase

@@ -26,7 +26,7 @@ watches as (
 
 ),
 
--- The names of a pod never change; a name that is not known yet is ''.
+-- The names of a pod never change; a name that is not yet known is ''.
 pods as (
 
     select
@@ -54,8 +54,8 @@ pods as (
 
 ),
 
--- A pod that has ended never runs again: later observations of it are replayed.
-observed as (
+-- An ended pod never runs again: later observations of it are repetitions.
+observed_pods as (
 
     select
         *,
@@ -69,23 +69,23 @@ observed as (
 
 ),
 
-placed as (
+watched_pods as (
 
     select
-        observed.*,
+        observed_pods.*,
         watches.ended_second as watched_until_second,
         watches.next_watched_second
-    from observed
+    from observed_pods
     left join watches
         on
-            observed.cluster_id = watches.cluster_id
-            and watches.started_second <= observed.placed_second
-            and observed.placed_second < watches.ended_second
+            observed_pods.cluster_id = watches.cluster_id
+            and watches.started_second <= observed_pods.placed_second
+            and observed_pods.placed_second < watches.ended_second
 
 ),
 
 -- An unbroken watch would have recorded an earlier end.
-bounded as (
+bounded_pods as (
 
     select
         *,
@@ -97,7 +97,7 @@ bounded as (
             else coalesce(watched_until_second, alive_second)
         end as known_until_second,
         coalesce(first_ended_second, next_watched_second) as absent_by_second
-    from placed
+    from watched_pods
 
 )
 
@@ -110,7 +110,8 @@ select
     workload_kind,
     workload_name,
     bound_second,
-    -- The clock of a kubelet may be ahead of the API server's: no running time is negative.
+    -- The clock of a kubelet may be ahead of the clock of the API server, so the start is at most
+    -- the end.
     case when started_second is not null then least(started_second, known_until_second) end
         as started_second,
     known_until_second,
@@ -121,4 +122,4 @@ select
             then greatest(coalesce(absent_by_second, {{ end_of_time() }}), known_until_second)
         else known_until_second
     end as ended_by_second
-from bounded
+from bounded_pods

@@ -18,8 +18,8 @@ prices as (
 
 ),
 
--- A claimed device is cut wherever the number of pods that hold it changes. The uncertainty of the
--- last pod's end has no length and lies at the end of the last interval.
+-- Segments of a claimed device are cut where the number of its holders changes. A segment without a
+-- length, which has the uncertainty of an end, belongs to the last interval.
 holders as (
 
     select
@@ -50,7 +50,7 @@ holders as (
 
 ),
 
--- A pod's part of a shared device weighs as much less as there are pods that hold it.
+-- The weight of a shared device is divided by the number of pods that hold it.
 charges as (
 
     select
@@ -86,7 +86,7 @@ charges as (
 
 ),
 
-numbered as (
+numbered_charges as (
 
     select
         *,
@@ -107,7 +107,7 @@ numbered as (
 
 ),
 
-held as (
+holder_segments as (
 
     select
         segments.*,
@@ -126,38 +126,41 @@ held as (
 
 ),
 
-parts as (
+charge_parts as (
 
     select
-        numbered.*,
-        greatest(held.started_second, held.holders_since_second) as started_second,
-        least(held.ended_second, held.holders_until_second) as ended_second,
-        held.allocation_state,
-        held.method,
-        held.method_reason,
-        held.treatment,
+        numbered_charges.*,
+        greatest(holder_segments.started_second, holder_segments.holders_since_second)
+            as started_second,
+        least(holder_segments.ended_second, holder_segments.holders_until_second) as ended_second,
+        holder_segments.allocation_state,
+        holder_segments.method,
+        holder_segments.method_reason,
+        holder_segments.treatment,
         case
-            when held.holders_since_second <= held.started_second
-                then held.uncertainty_before_seconds
+            when holder_segments.holders_since_second <= holder_segments.started_second
+                then holder_segments.uncertainty_before_seconds
             else 0
         end as uncertainty_before_seconds,
         case
-            when held.ended_second <= held.holders_until_second
-                then held.uncertainty_after_seconds
+            when holder_segments.ended_second <= holder_segments.holders_until_second
+                then holder_segments.uncertainty_after_seconds
             else 0
         end as uncertainty_after_seconds,
-        held.is_in_lifecycle,
-        held.is_sampled,
-        held.is_counted,
-        held.is_counted
-        and held.treatment not in ('bill_nothing', 'waive')
-        and (held.allocation_state = 'running' or numbered.billable_state = 'held') as is_billable
-    from held
-    inner join numbered
+        holder_segments.is_in_lifecycle,
+        holder_segments.is_sampled,
+        holder_segments.is_counted,
+        holder_segments.is_counted
+        and holder_segments.treatment not in ('bill_nothing', 'waive')
+        and (
+            holder_segments.allocation_state = 'running' or numbered_charges.billable_state = 'held'
+        ) as is_billable
+    from holder_segments
+    inner join numbered_charges
         on
-            held.allocation_number = numbered.allocation_number
-            and held.holder_count = numbered.holder_count
-            and held.decision_set_number = numbered.decision_set_number
+            holder_segments.allocation_number = numbered_charges.allocation_number
+            and holder_segments.holder_count = numbered_charges.holder_count
+            and holder_segments.decision_set_number = numbered_charges.decision_set_number
 
 )
 
@@ -194,4 +197,4 @@ select
     is_billable,
     case when is_counted then ended_second - started_second else 0 end as counted_seconds,
     case when is_billable then ended_second - started_second else 0 end as billable_seconds
-from parts
+from charge_parts

@@ -85,8 +85,8 @@ sidecars as (
 
 ),
 
--- Exporters that restart, and their replicas, have a request twice: the larger value is one of
--- them. The requests of a container never change.
+-- A restarted exporter, or a replica of it, has a second series of a request: the larger value
+-- counts. The requests of a container never change.
 containers as (
 
     select
@@ -123,8 +123,8 @@ containers as (
 
 ),
 
--- Init containers run one after another and before the others, on the same devices.
-by_containers as (
+-- Init containers run one after another, before the other containers and on the same devices.
+container_requests as (
 
     select
         containers.cluster_id,
@@ -162,8 +162,8 @@ pod_names as (
 
 ),
 
--- The scheduler's own count of a pod, while samples show that it runs. It names no UID.
-by_scheduler as (
+-- The count of the scheduler, while samples show that the pod runs. Its series have no UID.
+scheduler_requests as (
 
     select
         pod_names.cluster_id,
@@ -198,62 +198,62 @@ by_scheduler as (
 
 ),
 
-sampled as (
+sampled_requests as (
 
     select
-        coalesce(by_containers.cluster_id, by_scheduler.cluster_id) as cluster_id,
-        coalesce(by_containers.pod_uid, by_scheduler.pod_uid) as pod_uid,
-        coalesce(by_containers.resource_key, by_scheduler.resource_key) as resource_key,
-        coalesce(by_containers.resource, by_scheduler.resource) as resource,
-        coalesce(by_containers.namespace, by_scheduler.namespace) as namespace,
-        coalesce(by_containers.pod_name, by_scheduler.pod_name) as pod_name,
-        coalesce(by_containers.node_name, by_scheduler.node_name) as node_name,
-        coalesce(by_containers.first_sampled_second, by_scheduler.first_sampled_second)
+        coalesce(container_requests.cluster_id, scheduler_requests.cluster_id) as cluster_id,
+        coalesce(container_requests.pod_uid, scheduler_requests.pod_uid) as pod_uid,
+        coalesce(container_requests.resource_key, scheduler_requests.resource_key) as resource_key,
+        coalesce(container_requests.resource, scheduler_requests.resource) as resource,
+        coalesce(container_requests.namespace, scheduler_requests.namespace) as namespace,
+        coalesce(container_requests.pod_name, scheduler_requests.pod_name) as pod_name,
+        coalesce(container_requests.node_name, scheduler_requests.node_name) as node_name,
+        coalesce(container_requests.first_sampled_second, scheduler_requests.first_sampled_second)
             as first_sampled_second,
-        coalesce(by_containers.device_count, by_scheduler.scheduler_device_count_max)
+        coalesce(container_requests.device_count, scheduler_requests.scheduler_device_count_max)
             as device_count,
-        coalesce(by_containers.device_count, 0) as container_device_count,
-        by_scheduler.scheduler_device_count_min,
-        by_scheduler.scheduler_device_count_max
-    from by_containers
-    full outer join by_scheduler
+        coalesce(container_requests.device_count, 0) as container_device_count,
+        scheduler_requests.scheduler_device_count_min,
+        scheduler_requests.scheduler_device_count_max
+    from container_requests
+    full outer join scheduler_requests
         on
-            by_containers.cluster_id = by_scheduler.cluster_id
-            and by_containers.pod_uid = by_scheduler.pod_uid
-            and by_containers.resource_key = by_scheduler.resource_key
+            container_requests.cluster_id = scheduler_requests.cluster_id
+            and container_requests.pod_uid = scheduler_requests.pod_uid
+            and container_requests.resource_key = scheduler_requests.resource_key
 
 ),
 
--- The journal's requests are exact; samples fill in those that it does not have.
-requested as (
+-- The requests in the journal are exact. Samples are used for pods that the journal does not have.
+known_requests as (
 
     select
-        coalesce(journal.cluster_id, sampled.cluster_id) as cluster_id,
-        coalesce(journal.pod_uid, sampled.pod_uid) as pod_uid,
-        coalesce(journal.resource_key, sampled.resource_key) as resource_key,
-        coalesce(journal.resource, sampled.resource) as resource,
+        coalesce(journal.cluster_id, sampled_requests.cluster_id) as cluster_id,
+        coalesce(journal.pod_uid, sampled_requests.pod_uid) as pod_uid,
+        coalesce(journal.resource_key, sampled_requests.resource_key) as resource_key,
+        coalesce(journal.resource, sampled_requests.resource) as resource,
         '' as claim_uid,
-        coalesce(journal.device_count, sampled.device_count) as device_count,
+        coalesce(journal.device_count, sampled_requests.device_count) as device_count,
         journal.device_count as journal_device_count,
-        sampled.device_count as sampled_device_count,
-        sampled.container_device_count,
-        sampled.scheduler_device_count_min,
-        sampled.scheduler_device_count_max,
-        sampled.resource as sampled_resource,
-        sampled.namespace,
-        sampled.pod_name,
-        sampled.node_name,
-        sampled.first_sampled_second
+        sampled_requests.device_count as sampled_device_count,
+        sampled_requests.container_device_count,
+        sampled_requests.scheduler_device_count_min,
+        sampled_requests.scheduler_device_count_max,
+        sampled_requests.resource as sampled_resource,
+        sampled_requests.namespace,
+        sampled_requests.pod_name,
+        sampled_requests.node_name,
+        sampled_requests.first_sampled_second
     from journal
-    full outer join sampled
+    full outer join sampled_requests
         on
-            journal.cluster_id = sampled.cluster_id
-            and journal.pod_uid = sampled.pod_uid
-            and journal.resource_key = sampled.resource_key
+            journal.cluster_id = sampled_requests.cluster_id
+            and journal.pod_uid = sampled_requests.pod_uid
+            and journal.resource_key = sampled_requests.resource_key
 
 ),
 
-claimed as (
+claim_requests as (
 
     select distinct
         cluster_id,
@@ -277,6 +277,6 @@ claimed as (
 
 )
 
-select * from requested
+select * from known_requests
 union all
-select * from claimed
+select * from claim_requests

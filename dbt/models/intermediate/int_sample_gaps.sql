@@ -1,6 +1,6 @@
 with
 
-due as (
+due_times as (
 
     select
         metrics_due.*,
@@ -20,8 +20,8 @@ instants as (
 
 ),
 
--- A pod may have devices in an init container alone.
-sampled as (
+-- A pod may request devices for an init container only.
+sampled_times as (
 
     select
         cluster_id,
@@ -36,36 +36,38 @@ sampled as (
 
 ),
 
--- Beyond the time in which samples are due, and at its edges, as in `int_sampling_intervals`.
-near_due as (
+-- Samples outside the time in which they are due, and at its edges, as in `int_sampling_intervals`.
+samples_near as (
 
     select
-        due.due_number,
-        sampled.first_sampled_ms,
-        sampled.last_sampled_ms
-    from due
-    inner join sampled
+        due_times.due_number,
+        sampled_times.first_sampled_ms,
+        sampled_times.last_sampled_ms
+    from due_times
+    inner join sampled_times
         on
-            due.cluster_id = sampled.cluster_id
-            and due.metric = sampled.metric
-            and due.started_ms - due.sample_interval_seconds * 1000 <= sampled.last_sampled_ms
-            and sampled.first_sampled_ms <= due.ended_ms + due.sample_interval_seconds * 1000
+            due_times.cluster_id = sampled_times.cluster_id
+            and due_times.metric = sampled_times.metric
+            and due_times.started_ms - due_times.sample_interval_seconds * 1000
+            <= sampled_times.last_sampled_ms
+            and sampled_times.first_sampled_ms
+            <= due_times.ended_ms + due_times.sample_interval_seconds * 1000
     union all
     select
         due_number,
         started_ms - sample_interval_seconds * 500 as first_sampled_ms,
         started_ms - sample_interval_seconds * 500 as last_sampled_ms
-    from due
+    from due_times
     union all
     select
         due_number,
         ended_ms + sample_interval_seconds * 500 as first_sampled_ms,
         ended_ms + sample_interval_seconds * 500 as last_sampled_ms
-    from due
+    from due_times
 
 ),
 
-reached as (
+ordered_samples as (
 
     select
         *,
@@ -74,7 +76,7 @@ reached as (
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and 1 preceding
         ) as previous_sampled_ms
-    from near_due
+    from samples_near
 
 ),
 
@@ -82,25 +84,25 @@ reached as (
 gaps as (
 
     select
-        due.window_number,
-        due.cluster_id,
-        due.metric,
+        due_times.window_number,
+        due_times.cluster_id,
+        due_times.metric,
         greatest(
-            {{ whole_quotient('reached.previous_sampled_ms', 1000) }}
-            + due.sample_interval_seconds,
-            {{ whole_quotient('due.started_ms', 1000) }}
+            {{ whole_quotient('ordered_samples.previous_sampled_ms', 1000) }}
+            + due_times.sample_interval_seconds,
+            {{ whole_quotient('due_times.started_ms', 1000) }}
         ) as started_second,
         least(
-            {{ whole_quotient('reached.first_sampled_ms', 1000) }},
-            {{ whole_quotient('due.ended_ms', 1000) }}
+            {{ whole_quotient('ordered_samples.first_sampled_ms', 1000) }},
+            {{ whole_quotient('due_times.ended_ms', 1000) }}
         ) as ended_second
-    from reached
-    inner join due
-        on reached.due_number = due.due_number
+    from ordered_samples
+    inner join due_times
+        on ordered_samples.due_number = due_times.due_number
     where
         {{ is_gap(
-            'reached.first_sampled_ms - reached.previous_sampled_ms',
-            'due.sample_interval_seconds'
+            'ordered_samples.first_sampled_ms - ordered_samples.previous_sampled_ms',
+            'due_times.sample_interval_seconds'
         ) }}
 
 )

@@ -18,7 +18,7 @@ attempts as (
 
 ),
 
-numbered as (
+numeric_runs as (
 
     select
         runs.cluster_id,
@@ -39,8 +39,9 @@ numbered as (
 
 ),
 
--- A sample that is no whole number from 0 to 10^15 (NaN, -1, 0.5, 1e308) is no quantity.
-whole as (
+-- A sample has a quantity only if its value is a whole number from 0 to 10^15: not NaN, -1, 0.5,
+-- 1e308.
+whole_runs as (
 
     select
         cluster_id,
@@ -58,8 +59,8 @@ whole as (
                 and sample_number % 1 = 0
                 then cast(sample_number as bigint)
         end as sample_quantity
-    from numbered
+    from numeric_runs
 
 )
 
-select * from whole
+select * from whole_runs

@@ -16,7 +16,7 @@ attempts as (
 
 ),
 
--- Any series of a metric shows that the metric was sampled.
+-- A sample of any series shows that the metric was sampled.
 instants as (
 
     select

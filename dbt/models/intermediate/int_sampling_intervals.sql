@@ -8,8 +8,8 @@ windows as (
 
 ),
 
--- All metrics of kube-state-metrics together: the scheduler is another target, and goes on when
--- that is down.
+-- All metrics of kube-state-metrics together. The scheduler is another target, which may be up
+-- while kube-state-metrics is down.
 instants as (
 
     select *
@@ -18,10 +18,10 @@ instants as (
 
 ),
 
--- Beyond the window, samples count for one interval. Where there is none, an edge half an interval
--- outside stands for the neighbour: a first sample then counts as late as soon as another one was
--- due inside, wherever in a minute scrapes fall.
-sampled as (
+-- Samples up to one sampling interval outside the window count as neighbours. Half an interval
+-- outside the window, an edge counts as a sample too, so that the first sample is late if another
+-- sample was due before it inside the window.
+samples as (
 
     select
         windows.window_number,
@@ -50,7 +50,7 @@ sampled as (
 
 ),
 
-reached as (
+ordered_samples as (
 
     select
         *,
@@ -59,7 +59,7 @@ reached as (
             order by first_sampled_ms, last_sampled_ms
             rows between unbounded preceding and 1 preceding
         ) as previous_sampled_ms
-    from sampled
+    from samples
 
 ),
 
@@ -69,26 +69,26 @@ gaps as (
     select
         windows.window_number,
         greatest(
-            {{ whole_quotient('reached.previous_sampled_ms', 1000) }}
+            {{ whole_quotient('ordered_samples.previous_sampled_ms', 1000) }}
             + windows.sample_interval_seconds,
             windows.window_started_second
         ) as started_second,
         least(
-            {{ whole_quotient('reached.first_sampled_ms', 1000) }},
+            {{ whole_quotient('ordered_samples.first_sampled_ms', 1000) }},
             windows.window_ended_second
         ) as ended_second
-    from reached
+    from ordered_samples
     inner join windows
-        on reached.window_number = windows.window_number
+        on ordered_samples.window_number = windows.window_number
     where
         {{ is_gap(
-            'reached.first_sampled_ms - reached.previous_sampled_ms',
+            'ordered_samples.first_sampled_ms - ordered_samples.previous_sampled_ms',
             'windows.sample_interval_seconds'
         ) }}
 
 ),
 
--- A interval begins at the start of the window, and at the start and the end of each gap.
+-- An interval begins at the start of the window, and at the start and the end of each gap.
 starts as (
 
     select

@@ -1,19 +1,19 @@
 with
 
-used as (
+use_intervals as (
 
     select * from {{ ref('int_device_use') }}
 
 ),
 
-offered as (
+offers as (
 
     select * from {{ ref('int_node_class_capacity') }}
 
 ),
 
--- Replicas and partitions: how many lie on one card is known by its number of parts. Whole cards
--- need no such sweep; they are counted where they are.
+-- Replicas and partitions: the number of parts per card gives the smallest number of cards. Whole
+-- cards are counted elsewhere.
 intervals as (
 
     select
@@ -24,7 +24,7 @@ intervals as (
         device_count as running_count,
         0 as capacity_count,
         0 as allocatable_count
-    from used
+    from use_intervals
     where allocation_state = 'running' and devices_per_card > 1
     union all
     select
@@ -35,12 +35,12 @@ intervals as (
         0 as running_count,
         capacity_count,
         allocatable_count
-    from offered
+    from offers
     where devices_per_card > 1
 
 ),
 
--- Every interval begins and ends: by how much each count changes then.
+-- Each interval changes the counts at its start and, by the same number, at its end.
 ends as (
 
     select 1 as change
@@ -64,7 +64,8 @@ events as (
 
 ),
 
--- Changes of one second count at once: an end and a start in it do not overlap.
+-- All changes of one second are added before the level is read, so that an end and a start in one
+-- second do not overlap.
 levels as (
 
     select

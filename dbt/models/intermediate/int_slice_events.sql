@@ -1,6 +1,6 @@
 with
 
-used as (
+running_devices as (
 
     select *
     from {{ ref('int_device_use') }}
@@ -20,11 +20,11 @@ offers as (
 
 ),
 
--- Everywhere else counting devices is counting cards, or equal parts of cards.
-sliced as (
+-- In all other classes, each device is a card or an equal part of a card.
+sliced_classes as (
 
     select node_class_number
-    from used
+    from running_devices
     where {{ is_slice() }}
     union
     select node_class_number
@@ -53,7 +53,7 @@ intervals as (
         mig_profile,
         replica_count,
         device_count as amount
-    from used
+    from running_devices
     where {{ is_slice() }}
     union all
     select
@@ -64,7 +64,7 @@ intervals as (
         '' as mig_profile,
         1 as replica_count,
         device_count as amount
-    from used
+    from running_devices
     where devices_per_card = 1
     union all
     select
@@ -91,7 +91,7 @@ intervals as (
 
 ),
 
--- Every interval begins and ends.
+-- Each interval changes the counts at its start and at its end.
 ends as (
 
     select 1 as change
@@ -152,8 +152,8 @@ events as (
         cast(changes.replica_count as bigint) as replica_count,
         cast(sum(changes.change) as bigint) as change
     from changes
-    inner join sliced
-        on changes.node_class_number = sliced.node_class_number
+    inner join sliced_classes
+        on changes.node_class_number = sliced_classes.node_class_number
     inner join {{ ref('int_node_classes') }} as node_classes
         on changes.node_class_number = node_classes.node_class_number
     inner join geometries

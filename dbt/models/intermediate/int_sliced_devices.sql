@@ -20,7 +20,7 @@ known_resources as (
 
 ),
 
-seen as (
+device_counts as (
 
     select
         devices.cluster_id,
@@ -55,11 +55,11 @@ observations as (
         cluster_id,
         pool_name,
         observed_second
-    from seen
+    from device_counts
 
 ),
 
-offered as (
+pool_resources as (
 
     select distinct
         cluster_id,
@@ -67,33 +67,33 @@ offered as (
         pool_name,
         resource_key,
         resource
-    from seen
+    from device_counts
 
 ),
 
--- A device that its pool no longer lists is not offered any more.
-looked as (
+-- A device that its pool no longer lists has no capacity.
+observed_counts as (
 
     select
-        offered.cluster_id,
-        offered.node_name,
-        offered.resource_key,
-        offered.resource,
+        pool_resources.cluster_id,
+        pool_resources.node_name,
+        pool_resources.resource_key,
+        pool_resources.resource,
         observations.observed_second,
-        cast(coalesce(seen.capacity_count, 0) as bigint) as capacity_count,
-        cast(coalesce(seen.allocatable_count, 0) as bigint) as allocatable_count
+        cast(coalesce(device_counts.capacity_count, 0) as bigint) as capacity_count,
+        cast(coalesce(device_counts.allocatable_count, 0) as bigint) as allocatable_count
     from observations
-    inner join offered
+    inner join pool_resources
         on
-            observations.cluster_id = offered.cluster_id
-            and observations.pool_name = offered.pool_name
-    left join seen
+            observations.cluster_id = pool_resources.cluster_id
+            and observations.pool_name = pool_resources.pool_name
+    left join device_counts
         on
-            observations.cluster_id = seen.cluster_id
-            and observations.pool_name = seen.pool_name
-            and observations.observed_second = seen.observed_second
-            and offered.resource_key = seen.resource_key
+            observations.cluster_id = device_counts.cluster_id
+            and observations.pool_name = device_counts.pool_name
+            and observations.observed_second = device_counts.observed_second
+            and pool_resources.resource_key = device_counts.resource_key
 
 )
 
-select * from looked
+select * from observed_counts

@@ -2,7 +2,7 @@
 
 with
 
-used as (
+used_classes as (
 
     select distinct node_class_number
     from {{ ref('int_device_use') }}
@@ -16,14 +16,14 @@ node_classes as (
 
 ),
 
--- On any other node each device is a card of its own, and counting devices is counting cards.
-sliced as (
+-- On all other nodes each device is a card.
+sliced_nodes as (
 
     select distinct node_classes.node_number
-    from used
+    from used_classes
     inner join node_classes
-        on used.node_class_number = node_classes.node_class_number
+        on used_classes.node_class_number = node_classes.node_class_number
 
 )
 
-select * from sliced
+select * from sliced_nodes

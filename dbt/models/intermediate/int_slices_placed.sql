@@ -1,7 +1,7 @@
 with
 
--- All of a node class at once: a level depends on every change before it.
-placed as (
+-- All changes of a node class together, because a level depends on all changes before it.
+placements as (
 
     select
         node_class_number,
@@ -16,22 +16,22 @@ placed as (
 
 ),
 
-each_level as (
+card_levels as (
 
     select
         node_class_number,
         {{ each_item('levels') }} as level
-    from placed
+    from placements
 
 )
 
 select
-    each_level.node_class_number,
-    each_level.level.started_second,
-    each_level.level.ended_second,
-    each_level.level.running_cards,
-    each_level.level.running_cut_cards,
-    each_level.level.allocatable_cards,
-    each_level.level.offering_cards,
-    each_level.level.is_exact
-from each_level
+    card_levels.node_class_number,
+    card_levels.level.started_second,
+    card_levels.level.ended_second,
+    card_levels.level.running_cards,
+    card_levels.level.running_cut_cards,
+    card_levels.level.allocatable_cards,
+    card_levels.level.offering_cards,
+    card_levels.level.is_exact
+from card_levels

@@ -19,7 +19,7 @@ watch_intervals as (
 ),
 
 -- A source that is not expected is missing all the time.
-unsampled as (
+unsampled_intervals as (
 
     select
         windows.window_number,
@@ -36,7 +36,7 @@ unsampled as (
 
 ),
 
-unwatched as (
+unwatched_intervals as (
 
     select
         windows.window_number,
@@ -56,22 +56,23 @@ unwatched as (
 
 ),
 
-both_missing as (
+unmeasured_intervals as (
 
     select
-        unsampled.window_number,
-        unsampled.cluster_id,
-        greatest(unsampled.started_second, unwatched.started_second) as started_second,
-        least(unsampled.ended_second, unwatched.ended_second) as ended_second
-    from unsampled
-    inner join unwatched
+        unsampled_intervals.window_number,
+        unsampled_intervals.cluster_id,
+        greatest(unsampled_intervals.started_second, unwatched_intervals.started_second)
+            as started_second,
+        least(unsampled_intervals.ended_second, unwatched_intervals.ended_second) as ended_second
+    from unsampled_intervals
+    inner join unwatched_intervals
         on
-            unsampled.window_number = unwatched.window_number
-            and unsampled.started_second < unwatched.ended_second
-            and unwatched.started_second < unsampled.ended_second
+            unsampled_intervals.window_number = unwatched_intervals.window_number
+            and unsampled_intervals.started_second < unwatched_intervals.ended_second
+            and unwatched_intervals.started_second < unsampled_intervals.ended_second
 
 )
 
 select *
-from both_missing
+from unmeasured_intervals
 where started_second < ended_second

@@ -34,7 +34,7 @@ runs as (
 ),
 
 -- No metric shows a device that a pod has through a claim.
-without_metric as (
+claim_pods as (
 
     select
         cluster_id,
@@ -46,10 +46,10 @@ without_metric as (
 
 ),
 
--- The running time of a pod, or an end of it, that no sample of the allocation shows, with its
--- kind where it is too short for the sources to disagree. At an edge of the measured time, it is
--- not known whether a sample beyond it shows the pod.
-unsampled as (
+-- Running time of a pod without a sample of its allocation: all of it, or its start or end.
+-- `short_kind` is the kind of time that is too short for a dispute. At an edge of the measured
+-- time, a sample outside it might show the pod.
+unsampled_times as (
 
     select
         cluster_id,
@@ -99,38 +99,39 @@ unsampled as (
 
 ),
 
-cut_at_gaps as (
+gap_parts as (
 
     select
-        unsampled.cluster_id,
-        unsampled.pod_uid,
-        unsampled.window_number,
-        unsampled.sample_interval_seconds,
-        unsampled.agreement_seconds,
-        unsampled.short_kind,
+        unsampled_times.cluster_id,
+        unsampled_times.pod_uid,
+        unsampled_times.window_number,
+        unsampled_times.sample_interval_seconds,
+        unsampled_times.agreement_seconds,
+        unsampled_times.short_kind,
         sampling_intervals.is_gap,
-        greatest(unsampled.started_second, sampling_intervals.started_second) as started_second,
-        least(unsampled.ended_second, sampling_intervals.ended_second) as ended_second
-    from unsampled
+        greatest(unsampled_times.started_second, sampling_intervals.started_second)
+            as started_second,
+        least(unsampled_times.ended_second, sampling_intervals.ended_second) as ended_second
+    from unsampled_times
     inner join sampling_intervals
         on
-            unsampled.window_number = sampling_intervals.window_number
-            and unsampled.started_second < sampling_intervals.ended_second
-            and sampling_intervals.started_second < unsampled.ended_second
-    where unsampled.started_second < unsampled.ended_second
+            unsampled_times.window_number = sampling_intervals.window_number
+            and unsampled_times.started_second < sampling_intervals.ended_second
+            and sampling_intervals.started_second < unsampled_times.ended_second
+    where unsampled_times.started_second < unsampled_times.ended_second
 
 ),
 
--- A sample was due here and none came, though the cluster was sampled.
-overdue as (
+-- A sample was due in this time and is missing, although the cluster was sampled.
+overdue_segments as (
 
     select *
-    from cut_at_gaps
+    from gap_parts
     where not is_gap and ended_second - started_second > agreement_seconds
 
 ),
 
-series_of_overdue as (
+overdue_series as (
 
     select
         pod_series.cluster_id,
@@ -142,7 +143,7 @@ series_of_overdue as (
         select distinct
             cluster_id,
             pod_uid
-        from overdue
+        from overdue_segments
     ) as pods
         on
             pod_series.cluster_id = pods.cluster_id
@@ -153,60 +154,60 @@ series_of_overdue as (
 other_samples as (
 
     select
-        series_of_overdue.cluster_id,
-        series_of_overdue.pod_uid,
+        overdue_series.cluster_id,
+        overdue_series.pod_uid,
         {{ whole_quotient('runs.first_sampled_ms', 1000) }} as first_sampled_second,
         {{ whole_quotient('runs.last_sampled_ms', 1000) }} as last_sampled_second,
-        series_of_overdue.metric = 'kube_pod_status_phase' and runs.sample_quantity = 0
+        overdue_series.metric = 'kube_pod_status_phase' and runs.sample_quantity = 0
             as is_not_running
     from runs
-    inner join series_of_overdue
+    inner join overdue_series
         on
-            runs.cluster_id = series_of_overdue.cluster_id
-            and runs.series_key = series_of_overdue.series_key
+            runs.cluster_id = overdue_series.cluster_id
+            and runs.series_key = overdue_series.series_key
 
 ),
 
--- Where another metric of the pod goes on, samples of the allocation have a gap and not an end,
--- unless the phase shows that the pod does not run.
-with_other_samples as (
+-- If another metric of the pod has later samples, the samples of the allocation have a gap and not
+-- an end, unless the phase shows that the pod does not run.
+segments_with_samples as (
 
     select
-        overdue.cluster_id,
-        overdue.pod_uid,
-        overdue.window_number,
-        overdue.agreement_seconds,
-        overdue.short_kind,
-        overdue.started_second,
-        overdue.ended_second,
-        max(overdue.sample_interval_seconds) as sample_interval_seconds,
+        overdue_segments.cluster_id,
+        overdue_segments.pod_uid,
+        overdue_segments.window_number,
+        overdue_segments.agreement_seconds,
+        overdue_segments.short_kind,
+        overdue_segments.started_second,
+        overdue_segments.ended_second,
+        max(overdue_segments.sample_interval_seconds) as sample_interval_seconds,
         max(case when other_samples.is_not_running then 1 else 0 end) = 1 as is_not_running,
         min(other_samples.first_sampled_second) as first_sampled_second,
         max(other_samples.last_sampled_second) as last_sampled_second,
         max(case when mass_endings.window_number is null then 0 else 1 end) = 1 as is_mass_ending
-    from overdue
+    from overdue_segments
     left join other_samples
         on
-            overdue.cluster_id = other_samples.cluster_id
-            and overdue.pod_uid = other_samples.pod_uid
-            and overdue.started_second < other_samples.last_sampled_second
-            and other_samples.first_sampled_second < overdue.ended_second
+            overdue_segments.cluster_id = other_samples.cluster_id
+            and overdue_segments.pod_uid = other_samples.pod_uid
+            and overdue_segments.started_second < other_samples.last_sampled_second
+            and other_samples.first_sampled_second < overdue_segments.ended_second
     left join mass_endings
         on
-            overdue.window_number = mass_endings.window_number
-            and overdue.started_second = mass_endings.last_sampled_second
+            overdue_segments.window_number = mass_endings.window_number
+            and overdue_segments.started_second = mass_endings.last_sampled_second
     group by
-        overdue.cluster_id,
-        overdue.pod_uid,
-        overdue.window_number,
-        overdue.agreement_seconds,
-        overdue.short_kind,
-        overdue.started_second,
-        overdue.ended_second
+        overdue_segments.cluster_id,
+        overdue_segments.pod_uid,
+        overdue_segments.window_number,
+        overdue_segments.agreement_seconds,
+        overdue_segments.short_kind,
+        overdue_segments.started_second,
+        overdue_segments.ended_second
 
 ),
 
-with_own_gaps as (
+segments_with_gaps as (
 
     select
         *,
@@ -220,11 +221,11 @@ with_own_gaps as (
             when is_not_running or first_sampled_second is null then ended_second
             else least(ended_second, last_sampled_second + sample_interval_seconds)
         end as gap_ended_second
-    from with_other_samples
+    from segments_with_samples
 
 ),
 
-cut_at_own_gaps as (
+segment_parts as (
 
     select
         cluster_id,
@@ -235,7 +236,7 @@ cut_at_own_gaps as (
         is_gap,
         started_second,
         ended_second
-    from cut_at_gaps
+    from gap_parts
     where is_gap or ended_second - started_second <= agreement_seconds
     union all
     select
@@ -247,7 +248,7 @@ cut_at_own_gaps as (
         false as is_gap,
         started_second,
         gap_started_second as ended_second
-    from with_own_gaps
+    from segments_with_gaps
     union all
     select
         cluster_id,
@@ -258,7 +259,7 @@ cut_at_own_gaps as (
         true as is_gap,
         gap_started_second as started_second,
         gap_ended_second as ended_second
-    from with_own_gaps
+    from segments_with_gaps
     union all
     select
         cluster_id,
@@ -269,7 +270,7 @@ cut_at_own_gaps as (
         false as is_gap,
         gap_ended_second as started_second,
         ended_second
-    from with_own_gaps
+    from segments_with_gaps
 
 ),
 
@@ -280,18 +281,18 @@ segments as (
         parts.pod_uid,
         parts.window_number,
         case
-            when without_metric.pod_uid is not null then 'no_metric'
+            when claim_pods.pod_uid is not null then 'no_metric'
             when parts.is_gap then 'sample_gap'
             when parts.ended_second - parts.started_second > parts.agreement_seconds then 'absent'
             else parts.short_kind
         end as segment_kind,
         parts.started_second,
         parts.ended_second
-    from cut_at_own_gaps as parts
-    left join without_metric
+    from segment_parts as parts
+    left join claim_pods
         on
-            parts.cluster_id = without_metric.cluster_id
-            and parts.pod_uid = without_metric.pod_uid
+            parts.cluster_id = claim_pods.cluster_id
+            and parts.pod_uid = claim_pods.pod_uid
     where parts.started_second < parts.ended_second
     union all
     select

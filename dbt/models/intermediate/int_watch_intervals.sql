@@ -14,7 +14,7 @@ attempts as (
 
 ),
 
-watched as (
+watch_times as (
 
     select distinct
         watches.cluster_id,
@@ -30,29 +30,30 @@ watched as (
 
 ),
 
--- Touching watches are one: hours end where the next ones begin.
-joined as (
+-- Adjoining watches are joined, because the watch of an hour ends where that of the next hour
+-- begins.
+joined_watches as (
 
     {{ joined_intervals(
-        'watched', ['cluster_id'], 'started_second', 'ended_second', 'started_second > reached'
+        'watch_times', ['cluster_id'], 'started_second', 'ended_second', 'started_second > reached'
     ) }}
 
 ),
 
--- After a watch, and before the first one, the cluster is not watched unless the next one begins.
+-- Before the first watch and between two watches, the cluster is not watched.
 changes as (
 
     select
         cluster_id,
         started_second,
         1 as is_watched
-    from joined
+    from joined_watches
     union all
     select
         cluster_id,
         ended_second as started_second,
         0 as is_watched
-    from joined
+    from joined_watches
     union all
     select distinct
         cluster_id,

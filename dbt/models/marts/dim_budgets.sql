@@ -47,7 +47,7 @@ observations as (
 
 ),
 
--- Each GpuBudget as it was last seen in the period.
+-- The last observation of each GpuBudget in the period.
 objects as (
 
     select
@@ -94,8 +94,8 @@ valid_objects as (
 
 ),
 
--- Of the clusters that have a budget of one name, one is chosen.
-chosen as (
+-- If several clusters have a GpuBudget of one name, the first choice counts.
+chosen_budgets as (
 
     select
         *,
@@ -107,41 +107,41 @@ chosen as (
 
 ),
 
-numbered as (
+numbered_budgets as (
 
     select
         *,
         row_number() over (partition by tenant order by budget_name) as budget_number
-    from chosen
+    from chosen_budgets
     where budget_period = narrowest_period
 
 ),
 
-compared as (
+compared_budgets as (
 
     select
         objects.*,
-        chosen.cluster_id as chosen_cluster_id,
-        chosen.narrowest_period,
-        numbered.budget_number,
-        objects.budget_period = chosen.budget_period
-        and objects.currency = chosen.currency
-        and objects.budget_nanos = chosen.budget_nanos
-        and objects.workload_kind = chosen.workload_kind
-        and objects.workload_name = chosen.workload_name
-        and objects.label_key = chosen.label_key
-        and objects.label_value = chosen.label_value
-        and objects.actual_steps = chosen.actual_steps
-        and objects.forecast_steps = chosen.forecast_steps as is_same
+        chosen_budgets.cluster_id as chosen_cluster_id,
+        chosen_budgets.narrowest_period,
+        numbered_budgets.budget_number,
+        objects.budget_period = chosen_budgets.budget_period
+        and objects.currency = chosen_budgets.currency
+        and objects.budget_nanos = chosen_budgets.budget_nanos
+        and objects.workload_kind = chosen_budgets.workload_kind
+        and objects.workload_name = chosen_budgets.workload_name
+        and objects.label_key = chosen_budgets.label_key
+        and objects.label_value = chosen_budgets.label_value
+        and objects.actual_steps = chosen_budgets.actual_steps
+        and objects.forecast_steps = chosen_budgets.forecast_steps as is_same
     from objects
-    left join chosen
+    left join chosen_budgets
         on
-            objects.tenant = chosen.tenant
-            and objects.budget_name = chosen.budget_name
-    left join numbered
+            objects.tenant = chosen_budgets.tenant
+            and objects.budget_name = chosen_budgets.budget_name
+    left join numbered_budgets
         on
-            objects.tenant = numbered.tenant
-            and objects.budget_name = numbered.budget_name
+            objects.tenant = numbered_budgets.tenant
+            and objects.budget_name = numbered_budgets.budget_name
 
 ),
 
@@ -175,7 +175,7 @@ budgets as (
             when cluster_id <> chosen_cluster_id and is_same then 'repeated'
             when cluster_id <> chosen_cluster_id then 'differs'
             when budget_period <> narrowest_period then 'replaced'
-            -- The limit of a tenant: each budget has up to 20 alerts.
+            -- A tenant has at most 50 budgets, because each budget has up to 20 alerts.
             when budget_number > 50 then 'too_many'
             else 'counted'
         end as state,
@@ -188,12 +188,12 @@ budgets as (
         label_value,
         actual_steps,
         forecast_steps
-    from compared
+    from compared_budgets
 
 ),
 
--- The budget of a whole tenant: the provider's, or else the smallest of its own.
-ranked as (
+-- The budget of a whole tenant is that of the provider, or else the tenant's smallest one.
+ranked_budgets as (
 
     select
         *,
@@ -214,23 +214,23 @@ ranked as (
 
 select
     parameters.billing_period,
-    ranked.tenant,
-    ranked.source,
-    ranked.budget_name,
-    ranked.cluster_id,
-    ranked.state,
-    ranked.invalid_reason,
-    ranked.currency,
-    ranked.budget_nanos,
-    ranked.workload_kind,
-    ranked.workload_name,
-    ranked.label_key,
-    ranked.label_value,
-    ranked.actual_steps,
-    ranked.forecast_steps,
-    ranked.best_first = 1
-    and ranked.state = 'counted'
-    and ranked.workload_kind = ''
-    and ranked.label_key = '' as is_of_tenant
-from ranked
+    ranked_budgets.tenant,
+    ranked_budgets.source,
+    ranked_budgets.budget_name,
+    ranked_budgets.cluster_id,
+    ranked_budgets.state,
+    ranked_budgets.invalid_reason,
+    ranked_budgets.currency,
+    ranked_budgets.budget_nanos,
+    ranked_budgets.workload_kind,
+    ranked_budgets.workload_name,
+    ranked_budgets.label_key,
+    ranked_budgets.label_value,
+    ranked_budgets.actual_steps,
+    ranked_budgets.forecast_steps,
+    ranked_budgets.best_first = 1
+    and ranked_budgets.state = 'counted'
+    and ranked_budgets.workload_kind = ''
+    and ranked_budgets.label_key = '' as is_of_tenant
+from ranked_budgets
 cross join parameters

@@ -12,7 +12,7 @@ parameters as (
 
 ),
 
-measured as (
+measured_clusters as (
 
     select
         parameters.billing_period,
@@ -29,4 +29,4 @@ measured as (
 
 )
 
-select * from measured
+select * from measured_clusters

@@ -17,7 +17,7 @@ telemetry_devices as (
 
 ),
 
--- Exporters write the product with spaces, labels with hyphens or underscores.
+-- Exporters write the product name with spaces, node labels with hyphens or underscores.
 products as (
 
     select
@@ -42,7 +42,7 @@ nodes_of_one_class as (
 
 ),
 
-named as (
+named_devices as (
 
     select
         telemetry_devices.cluster_id,
@@ -84,12 +84,12 @@ nodes_seen as (
     select distinct
         cluster_id,
         node_name
-    from named
+    from named_devices
 
 ),
 
--- The driver of devices that are claimed publishes each of them, under a name of its own.
-published as (
+-- The driver of claimed devices publishes each device with a name.
+published_devices as (
 
     select
         parts.cluster_id,
@@ -137,8 +137,8 @@ published as (
 
 ),
 
--- Where nothing names the devices, their number is all that is known.
-counted as (
+-- If no source names the devices of a node, only their number is known.
+counted_devices as (
 
     select
         levels.cluster_id,
@@ -159,7 +159,7 @@ counted as (
             node_name,
             gpu_class,
             mig_profile
-        from published
+        from published_devices
     ) as named_by_driver
         on
             levels.cluster_id = named_by_driver.cluster_id
@@ -174,7 +174,7 @@ counted as (
 
 ),
 
-united as (
+all_devices as (
 
     select
         cluster_id,
@@ -190,7 +190,7 @@ united as (
         'telemetry' as how_known,
         first_seen_second,
         last_seen_second
-    from named
+    from named_devices
     union all
     select
         cluster_id,
@@ -206,7 +206,7 @@ united as (
         'resource slice' as how_known,
         first_seen_second,
         last_seen_second
-    from published
+    from published_devices
     union all
     select
         cluster_id,
@@ -222,7 +222,7 @@ united as (
         'inferred from capacity' as how_known,
         first_seen_second,
         last_seen_second
-    from counted
+    from counted_devices
 
 ),
 
@@ -230,20 +230,20 @@ devices as (
 
     select
         parameters.billing_period,
-        united.cluster_id,
-        united.node_name,
-        united.device_uuid,
-        united.gpu_index,
-        united.instance_id,
-        united.device_name,
-        united.gpu_class,
-        united.mig_profile,
-        united.model_name,
-        united.device_count,
-        united.how_known,
-        {{ instant('united.first_seen_second') }} as first_seen_at,
-        {{ instant('united.last_seen_second') }} as last_seen_at
-    from united
+        all_devices.cluster_id,
+        all_devices.node_name,
+        all_devices.device_uuid,
+        all_devices.gpu_index,
+        all_devices.instance_id,
+        all_devices.device_name,
+        all_devices.gpu_class,
+        all_devices.mig_profile,
+        all_devices.model_name,
+        all_devices.device_count,
+        all_devices.how_known,
+        {{ instant('all_devices.first_seen_second') }} as first_seen_at,
+        {{ instant('all_devices.last_seen_second') }} as last_seen_at
+    from all_devices
     cross join parameters
 
 )

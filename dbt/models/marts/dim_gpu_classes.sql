@@ -18,8 +18,8 @@ parameters as (
 
 ),
 
--- Products from decision tables appear through the resources that they classify.
-known as (
+-- Products from decision tables come from the kinds of devices that they classify.
+known_products as (
 
     select
         gpu_class,
@@ -36,7 +36,7 @@ known as (
 
 ),
 
-seen as (
+observed_classes as (
 
     select distinct gpu_class
     from kinds
@@ -48,16 +48,16 @@ classes as (
 
     select
         parameters.billing_period,
-        known.gpu_class,
-        min(known.vendor) as vendor,
-        count(distinct known.gpu_product) as product_count,
-        max(case when seen.gpu_class is null then 0 else 1 end) = 1 as is_seen
-    from known
+        known_products.gpu_class,
+        min(known_products.vendor) as vendor,
+        count(distinct known_products.gpu_product) as product_count,
+        max(case when observed_classes.gpu_class is null then 0 else 1 end) = 1 as is_seen
+    from known_products
     cross join parameters
-    left join seen
-        on known.gpu_class = seen.gpu_class
-    where known.gpu_class <> ''
-    group by parameters.billing_period, known.gpu_class
+    left join observed_classes
+        on known_products.gpu_class = observed_classes.gpu_class
+    where known_products.gpu_class <> ''
+    group by parameters.billing_period, known_products.gpu_class
 
 )
 

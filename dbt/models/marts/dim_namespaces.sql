@@ -47,7 +47,7 @@ namespaces as (
 
 ),
 
-named as (
+period_namespaces as (
 
     select
         parameters.billing_period,
@@ -62,4 +62,4 @@ named as (
 
 )
 
-select * from named
+select * from period_namespaces

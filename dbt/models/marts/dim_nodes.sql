@@ -6,7 +6,7 @@ label_states as (
 
 ),
 
-labelled as (
+labelled_cards as (
 
     select
         labels_sha256,
@@ -59,14 +59,14 @@ nodes as (
         {{ instant('least(label_states.valid_until_second, parameters.period_ended_second)') }}
             as valid_until,
         label_states.source,
-        coalesce(labelled.gpu_class, '') as labelled_gpu_class,
-        coalesce(labelled.labelled_card_count, 0) as labelled_card_count,
+        coalesce(labelled_cards.gpu_class, '') as labelled_gpu_class,
+        coalesce(labelled_cards.labelled_card_count, 0) as labelled_card_count,
         coalesce(label_texts.labels_text, '{}') as labels_text,
         label_states.labels_sha256
     from label_states
     cross join parameters
-    left join labelled
-        on label_states.labels_sha256 = labelled.labels_sha256
+    left join labelled_cards
+        on label_states.labels_sha256 = labelled_cards.labels_sha256
     left join label_texts
         on label_states.labels_sha256 = label_texts.labels_sha256
     where

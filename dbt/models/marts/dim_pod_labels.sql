@@ -19,8 +19,8 @@ attempts as (
 
 ),
 
--- A pod's labels may change; its last observed set stands for all of its time.
-observed as (
+-- The labels of a pod may change; the last observed set is used for its whole lifetime.
+observed_labels as (
 
     select
         observations.cluster_id,
@@ -41,7 +41,7 @@ observed_entries as (
         cluster_id,
         pod_uid,
         {{ each_entry('pod_labels') }} as entry
-    from observed
+    from observed_labels
 
 ),
 
@@ -71,8 +71,9 @@ sampled_entries as (
 
 ),
 
--- Samples spell keys otherwise (`app_kubernetes_io_name`): they speak where no journal does.
-united as (
+-- Samples have another spelling of keys (`app_kubernetes_io_name`), so they are used only for pods
+-- without labels from the journal.
+all_labels as (
 
     select
         observed_entries.cluster_id,
@@ -87,11 +88,11 @@ united as (
         substr(sampled_entries.entry.key, 7) as label_key,
         sampled_entries.entry.value as label_value
     from sampled_entries
-    left join observed
+    left join observed_labels
         on
-            sampled_entries.cluster_id = observed.cluster_id
-            and sampled_entries.pod_uid = observed.pod_uid
-    where observed.pod_uid is null and substr(sampled_entries.entry.key, 1, 6) = 'label_'
+            sampled_entries.cluster_id = observed_labels.cluster_id
+            and sampled_entries.pod_uid = observed_labels.pod_uid
+    where observed_labels.pod_uid is null and substr(sampled_entries.entry.key, 1, 6) = 'label_'
 
 ),
 
@@ -101,14 +102,14 @@ labels as (
         pods.billing_period,
         pods.cluster_id,
         pods.pod_uid,
-        united.label_key,
-        max(united.label_value) as label_value
+        all_labels.label_key,
+        max(all_labels.label_value) as label_value
     from pods
-    inner join united
+    inner join all_labels
         on
-            pods.cluster_id = united.cluster_id
-            and pods.pod_uid = united.pod_uid
-    group by pods.billing_period, pods.cluster_id, pods.pod_uid, united.label_key
+            pods.cluster_id = all_labels.cluster_id
+            and pods.pod_uid = all_labels.pod_uid
+    group by pods.billing_period, pods.cluster_id, pods.pod_uid, all_labels.label_key
 
 )
 

@@ -12,7 +12,7 @@ parameters as (
 
 ),
 
-billable as (
+billable_charges as (
 
     select
         parameters.billing_period,
@@ -37,4 +37,4 @@ billable as (
 
 )
 
-select * from billable
+select * from billable_charges

@@ -9,8 +9,7 @@ nodes as (
         sum(gpu_count_max) as sum_of_node_max,
         sum(gpu_count_max_bound) as sum_of_node_max_bound,
         sum(gpu_seconds) as gpu_seconds,
-        -- In the order of the words, the weaker ground comes last; nothing running needs none.
-        coalesce(max(nullif(how_known, 'nothing')), 'nothing') as how_known,
+        {{ weakest_how_known('how_known') }} as how_known,
         max(case when is_lower_bound then 1 else 0 end) as lower_bound
     from {{ ref('fct_node_hours') }}
     group by cluster_id, hour_started_at
@@ -52,7 +51,7 @@ parameters as (
 
 ),
 
--- A measured hour without any node has its row, too.
+-- A measured hour without a node has a row too.
 cluster_hours as (
 
     select

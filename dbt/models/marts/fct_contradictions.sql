@@ -24,8 +24,8 @@ parameters as (
 
 ),
 
--- Two collectors that watch at the same time both record it.
-recorded as (
+-- Two collectors that watch at the same time record a contradiction twice.
+journal_contradictions as (
 
     select distinct
         contradictions.cluster_id,
@@ -48,8 +48,8 @@ recorded as (
 
 ),
 
--- The scheduler and kube-state-metrics are both sampled.
-of_pods as (
+-- Contradictions between the scheduler and kube-state-metrics are both from samples.
+pod_contradictions as (
 
     select
         contradictions.cluster_id,
@@ -67,7 +67,7 @@ of_pods as (
 
 ),
 
-every as (
+all_contradictions as (
 
     select
         cluster_id,
@@ -78,27 +78,27 @@ every as (
         contradiction,
         before_value,
         after_value
-    from recorded
+    from journal_contradictions
     union all
-    select * from of_pods
+    select * from pod_contradictions
 
 ),
 
-named as (
+period_contradictions as (
 
     select
         parameters.billing_period,
-        every.cluster_id,
-        every.source,
-        {{ instant('every.observed_second') }} as observed_at,
-        every.object_kind,
-        every.object_uid,
-        every.contradiction,
-        every.before_value,
-        every.after_value
-    from every
+        all_contradictions.cluster_id,
+        all_contradictions.source,
+        {{ instant('all_contradictions.observed_second') }} as observed_at,
+        all_contradictions.object_kind,
+        all_contradictions.object_uid,
+        all_contradictions.contradiction,
+        all_contradictions.before_value,
+        all_contradictions.after_value
+    from all_contradictions
     cross join parameters
 
 )
 
-select * from named
+select * from period_contradictions

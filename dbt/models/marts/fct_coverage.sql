@@ -1,6 +1,6 @@
 with
 
-expected as (
+expected_hours as (
 
     select * from {{ ref('int_expected_hours') }}
 
@@ -37,8 +37,8 @@ parameters as (
 
 ),
 
--- The samples of an hour are as complete as the least complete metric that decides an amount.
-worst as (
+-- The least complete metric that decides an amount gives the completeness of an hour's samples.
+worst_gaps as (
 
     select
         window_number,
@@ -110,8 +110,8 @@ cluster_gap_levels as (
 
 ),
 
--- Time in which the samples of all pods are missing is a gap of the cluster and not of a pod.
-sampled as (
+-- Time in which the samples of all pods are missing is a gap of the cluster and not of single pods.
+sampled_times as (
 
     select
         cluster_gap_levels.window_number,
@@ -136,7 +136,7 @@ neighbours as (
 
 ),
 
--- After the last sample, one sample was due in each sampling interval.
+-- After the last sample before a gap, one sample was due in each sampling interval.
 pod_gaps as (
 
     select
@@ -164,22 +164,22 @@ pod_gap_parts as (
         pod_gaps.sample_interval_seconds,
         pod_gaps.due_count,
         segments.hour_second,
-        greatest(pod_gaps.first_due_second, sampled.started_second, segments.hour_second)
+        greatest(pod_gaps.first_due_second, sampled_times.started_second, segments.hour_second)
             as started_second,
-        least(pod_gaps.ended_second, sampled.ended_second, segments.hour_second + 3600)
+        least(pod_gaps.ended_second, sampled_times.ended_second, segments.hour_second + 3600)
             as ended_second
     from pod_gaps
-    inner join sampled
+    inner join sampled_times
         on
-            pod_gaps.window_number = sampled.window_number
-            and pod_gaps.first_due_second < sampled.ended_second
-            and sampled.started_second < pod_gaps.ended_second
+            pod_gaps.window_number = sampled_times.window_number
+            and pod_gaps.first_due_second < sampled_times.ended_second
+            and sampled_times.started_second < pod_gaps.ended_second
     inner join segments
         on
             pod_gaps.first_due_second < segments.hour_second + 3600
             and segments.hour_second < pod_gaps.ended_second
-            and sampled.started_second < segments.hour_second + 3600
-            and segments.hour_second < sampled.ended_second
+            and sampled_times.started_second < segments.hour_second + 3600
+            and segments.hour_second < sampled_times.ended_second
 
 ),
 
@@ -210,28 +210,29 @@ pod_gap_hours as (
 
 ),
 
-covered as (
+covered_hours as (
 
     select
-        expected.cluster_id,
-        expected.source,
-        expected.hour_second,
-        sum(expected.expected_count) as expected_count,
-        sum(least(coalesce(worst.missing_count, 0), expected.expected_count)) as missing_count,
+        expected_hours.cluster_id,
+        expected_hours.source,
+        expected_hours.hour_second,
+        sum(expected_hours.expected_count) as expected_count,
+        sum(least(coalesce(worst_gaps.missing_count, 0), expected_hours.expected_count))
+            as missing_count,
         sum(coalesce(pod_gap_hours.missing_count, 0)) as pod_missing_count,
-        max(coalesce(worst.longest_gap_seconds, 0)) as longest_gap_seconds
-    from expected
-    left join worst
+        max(coalesce(worst_gaps.longest_gap_seconds, 0)) as longest_gap_seconds
+    from expected_hours
+    left join worst_gaps
         on
-            expected.window_number = worst.window_number
-            and expected.source = worst.source
-            and expected.hour_second = worst.hour_second
+            expected_hours.window_number = worst_gaps.window_number
+            and expected_hours.source = worst_gaps.source
+            and expected_hours.hour_second = worst_gaps.hour_second
     left join pod_gap_hours
         on
-            expected.window_number = pod_gap_hours.window_number
-            and expected.source = 'thanos'
-            and expected.hour_second = pod_gap_hours.hour_second
-    group by expected.cluster_id, expected.source, expected.hour_second
+            expected_hours.window_number = pod_gap_hours.window_number
+            and expected_hours.source = 'thanos'
+            and expected_hours.hour_second = pod_gap_hours.hour_second
+    group by expected_hours.cluster_id, expected_hours.source, expected_hours.hour_second
 
 ),
 
@@ -252,27 +253,27 @@ coverage as (
 
     select
         parameters.billing_period,
-        covered.cluster_id,
-        covered.source,
-        {{ instant('covered.hour_second') }} as hour_started_at,
-        cast(covered.expected_count as bigint) as expected_count,
-        cast(covered.expected_count - covered.missing_count as bigint) as seen_count,
-        cast(covered.missing_count as bigint) as missing_count,
-        cast(covered.pod_missing_count as bigint) as pod_missing_count,
-        cast(covered.longest_gap_seconds as bigint) as longest_gap_seconds,
+        covered_hours.cluster_id,
+        covered_hours.source,
+        {{ instant('covered_hours.hour_second') }} as hour_started_at,
+        cast(covered_hours.expected_count as bigint) as expected_count,
+        cast(covered_hours.expected_count - covered_hours.missing_count as bigint) as seen_count,
+        cast(covered_hours.missing_count as bigint) as missing_count,
+        cast(covered_hours.pod_missing_count as bigint) as pod_missing_count,
+        cast(covered_hours.longest_gap_seconds as bigint) as longest_gap_seconds,
         coalesce(ranked_attempts.outcome, 'not_asked') as outcome,
         coalesce(ranked_attempts.outcome_reason, 'never asked') as reason,
-        -- An API server has no history: an hour that no collector watched cannot be backfilled.
-        covered.source = 'thanos' as backfillable,
+        -- An API server keeps no history: an hour without a watch cannot be backfilled.
+        covered_hours.source = 'thanos' as backfillable,
         coalesce(ranked_attempts.attempt_id, '') as attempt_id,
         coalesce(ranked_attempts.attempt_count, 0) as attempt_count
-    from covered
+    from covered_hours
     cross join parameters
     left join ranked_attempts
         on
-            covered.cluster_id = ranked_attempts.cluster_id
-            and covered.source = ranked_attempts.source
-            and covered.hour_second = ranked_attempts.hour_second
+            covered_hours.cluster_id = ranked_attempts.cluster_id
+            and covered_hours.source = ranked_attempts.source
+            and covered_hours.hour_second = ranked_attempts.hour_second
             and ranked_attempts.preference = 1
 
 )

@@ -21,8 +21,8 @@ windows as (
 
 ),
 
--- An hour in which the device changed its pod has one part per pod. A part counts only if it has
--- nine of ten samples.
+-- An hour in which the device changed its pod has one part per pod. A part counts only with at
+-- least 90 % of its samples.
 device_hours as (
 
     select
@@ -35,7 +35,8 @@ device_hours as (
 
 ),
 
--- Power is a reading of the whole card. A partitioned card has it at its first partition.
+-- Power is a reading of the whole card. For a partitioned card, its first partition has the
+-- reading.
 partitioned_cards as (
 
     select distinct
@@ -229,7 +230,7 @@ spreads as (
 
 ),
 
-unlike_history as (
+unusual_hours as (
 
     select
         deviations.*,
@@ -335,7 +336,7 @@ anomalies as (
         expected,
         deviation_limit,
         history_count
-    from unlike_history
+    from unusual_hours
     where
         abs(observed - expected) > deviation_limit
         -- A device that is hotter because it is busier, or that is cooler, is no anomaly.
@@ -377,7 +378,7 @@ parameters as (
 
 ),
 
-counted as (
+period_anomalies as (
 
     select
         parameters.billing_period,
@@ -404,4 +405,4 @@ counted as (
 
 )
 
-select * from counted
+select * from period_anomalies

@@ -17,7 +17,7 @@ measured_hours as (
 
 ),
 
--- After its measured time a cluster adds nothing to the fleet.
+-- After its measured time, a cluster adds 0 to the fleet.
 ends as (
 
     select
@@ -61,7 +61,7 @@ worker_levels as (
 
 ),
 
--- Clusters follow each other by their own changes: one sum over the changes of all of them.
+-- The level of the fleet is the sum of the changes of all clusters.
 changes as (
 
     select
@@ -128,7 +128,7 @@ fleet_hours as (
         cast(sum(cluster_hours.sum_of_node_max_bound) as bigint) as sum_of_node_max_bound,
         max(simultaneous.simultaneous_max) as simultaneous_max,
         cast(sum(cluster_hours.gpu_seconds) as bigint) as gpu_seconds,
-        coalesce(max(nullif(cluster_hours.how_known, 'nothing')), 'nothing') as how_known,
+        {{ weakest_how_known('cluster_hours.how_known') }} as how_known,
         max(case when cluster_hours.is_lower_bound then 1 else 0 end) = 1 as is_lower_bound
     from cluster_hours
     inner join simultaneous

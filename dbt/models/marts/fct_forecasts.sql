@@ -118,7 +118,7 @@ weeks as (
 
 ),
 
--- Within the first day of the period, the average of all counted time stands for the time left.
+-- On the first day of the period, the average of the counted time is used for the time left.
 paces as (
 
     select
@@ -143,7 +143,7 @@ paces as (
 
 ),
 
-by_days as (
+day_forecasts as (
 
     select
         *,
@@ -183,7 +183,7 @@ running_pods as (
 
 ),
 
-by_last_hour as (
+pod_forecasts as (
 
     select
         *,
@@ -218,7 +218,7 @@ subjects as (
                 'cost so far, and the average of the last ' || cast(day_count as string)
                 || ' days for the time left; the range takes their cheapest and dearest day'
         end as forecast_method
-    from by_days
+    from day_forecasts
     union all
     select
         'pod' as subject,
@@ -238,7 +238,7 @@ subjects as (
         forecast_nanos as forecast_high_nanos,
         'cost so far, and the cost of the last hour for each hour left; the range begins with the'
         || ' cost so far' as forecast_method
-    from by_last_hour
+    from pod_forecasts
 
 ),
 

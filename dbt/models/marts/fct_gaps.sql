@@ -6,7 +6,7 @@ recorded_gaps as (
 
 ),
 
-unwatched as (
+watch_gaps as (
 
     select *
     from {{ ref('int_watch_intervals') }}
@@ -49,17 +49,17 @@ sample_gaps as (
 journal_gaps as (
 
     select
-        unwatched.cluster_id,
+        watch_gaps.cluster_id,
         'kubernetes' as source,
-        greatest(unwatched.started_second, windows.window_started_second) as started_second,
-        least(unwatched.ended_second, windows.window_ended_second) as ended_second
-    from unwatched
+        greatest(watch_gaps.started_second, windows.window_started_second) as started_second,
+        least(watch_gaps.ended_second, windows.window_ended_second) as ended_second
+    from watch_gaps
     inner join windows
         on
-            unwatched.cluster_id = windows.cluster_id
+            watch_gaps.cluster_id = windows.cluster_id
             and windows.expects_journal
-            and unwatched.started_second < windows.window_ended_second
-            and windows.window_started_second < unwatched.ended_second
+            and watch_gaps.started_second < windows.window_ended_second
+            and windows.window_started_second < watch_gaps.ended_second
 
 ),
 

@@ -56,7 +56,7 @@ series as (
 
 ),
 
-named as (
+problem_samples as (
 
     select
         telemetry.cluster_id,
@@ -80,12 +80,12 @@ named as (
         end as component,
         cast(
             case
-                -- Devices that the plugin offers; -1 if the plugin is off.
+                -- Devices that the device plugin offers; -1 if the plugin is off.
                 when
                     telemetry.metric = 'gpu_operator_node_device_plugin_devices_total'
                     and min(telemetry.average_reading) < 0
                     then 100
-                -- The share of the samples that were ready, in per cent.
+                -- Share of the samples with the state ready, in per cent.
                 when telemetry.metric like 'gpu_operator_%'
                     then floor(least(min(telemetry.average_reading), 1) * 100)
                 else round(max(telemetry.maximum_reading))
@@ -118,8 +118,8 @@ named as (
 
 ),
 
--- Of the names of one field, and of several pods in an hour, the largest reading. The counters of
--- NVLink count different errors; the largest of them would hide a rise of another.
+-- The largest reading of a device, if a field has two names or an hour has several pods. The
+-- counters of NVLink count different errors: the largest of them would hide a rise of another.
 readings as (
 
     select
@@ -132,7 +132,7 @@ readings as (
         problem,
         component,
         max(reading) as reading
-    from named
+    from problem_samples
     group by
         cluster_id,
         node_name,
@@ -145,7 +145,7 @@ readings as (
 
 ),
 
-followed as (
+ordered_readings as (
 
     select
         *,
@@ -158,7 +158,8 @@ followed as (
 
 ),
 
--- A counter that becomes smaller was reset. What it showed at first is older than the month.
+-- A counter that becomes smaller was reset. The first value of a counter is from before the month
+-- and does not count.
 device_problems as (
 
     select
@@ -176,7 +177,7 @@ device_problems as (
             else reading
         end as observed,
         coalesce(reading_before <> reading, true) as is_new
-    from followed
+    from ordered_readings
     where
         (problem = 'xid' and reading > 0)
         or (problem = 'row_remap_failed' and reading > 0)
@@ -198,8 +199,8 @@ device_problems as (
 
 ),
 
--- Devices that were in the capacity of a node, and not allocatable.
-unhealthy as (
+-- Devices in the capacity of a node that are not allocatable.
+unhealthy_hours as (
 
     select
         cluster_id,
@@ -304,7 +305,7 @@ problems as (
             as bigint
         ) as observed,
         true as is_new
-    from unhealthy
+    from unhealthy_hours
     where unhealthy_share_seconds > 0
     union all
     select
@@ -378,7 +379,7 @@ holders as (
 
 ),
 
-affected as (
+affected_pods as (
 
     select
         problems.*,
@@ -418,22 +419,22 @@ health as (
 
     select
         parameters.billing_period,
-        affected.cluster_id,
-        affected.node_name,
-        affected.device_uuid,
-        affected.gpu_index,
-        affected.instance_id,
-        {{ instant('affected.hour_second') }} as hour_started_at,
-        affected.problem,
-        affected.component,
-        affected.observed,
-        affected.is_new,
-        affected.problem in (
+        affected_pods.cluster_id,
+        affected_pods.node_name,
+        affected_pods.device_uuid,
+        affected_pods.gpu_index,
+        affected_pods.instance_id,
+        {{ instant('affected_pods.hour_second') }} as hour_started_at,
+        affected_pods.problem,
+        affected_pods.component,
+        affected_pods.observed,
+        affected_pods.is_new,
+        affected_pods.problem in (
             'node_not_ready', 'row_remap_failed', 'rows_remapped', 'ecc_uncorrected'
         )
         or (
-            affected.problem = 'xid'
-            and affected.observed not in ({{ program_xids | join(', ') }})
+            affected_pods.problem = 'xid'
+            and affected_pods.observed not in ({{ program_xids | join(', ') }})
         ) as is_fault_of_provider,
         coalesce(pod_hours.namespace, '') as namespace,
         coalesce(pod_hours.pod_name, '') as pod_name,
@@ -442,12 +443,12 @@ health as (
         cast(coalesce(pod_hours.running_seconds, 0) as bigint) as running_seconds,
         coalesce(pod_hours.currency, '') as currency,
         cast(coalesce(pod_hours.cost_nanos, 0) as decimal(38, 0)) as cost_nanos
-    from affected
+    from affected_pods
     left join pod_hours
         on
-            affected.cluster_id = pod_hours.cluster_id
-            and affected.affected_uid = pod_hours.pod_uid
-            and affected.hour_second = pod_hours.hour_second
+            affected_pods.cluster_id = pod_hours.cluster_id
+            and affected_pods.affected_uid = pod_hours.pod_uid
+            and affected_pods.hour_second = pod_hours.hour_second
     cross join parameters
 
 )

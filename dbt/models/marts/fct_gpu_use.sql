@@ -6,8 +6,8 @@ telemetry as (
 
 ),
 
--- A month has many more pods than telemetry names: other pods are not added up.
-named as (
+-- Only pods in telemetry are summed: a month has many more pods.
+named_pods as (
 
     select distinct
         cluster_id,
@@ -27,19 +27,19 @@ resources as (
         pod_hours.pod_uid,
         pod_hours.node_name,
         pod_hours.resource,
-        named.hour_second,
+        named_pods.hour_second,
         min(pod_hours.tenant) as tenant,
         sum(pod_hours.running_seconds) as running_seconds,
         sum(pod_hours.cost_nanos) as cost_nanos,
         max(pod_hours.device_count) as device_count
     from {{ ref('fct_pod_hours') }} as pod_hours
-    inner join named
+    inner join named_pods
         on
-            pod_hours.cluster_id = named.cluster_id
-            and pod_hours.namespace = named.namespace
-            and pod_hours.pod_name = named.pod_name
-            and {{ epoch_seconds('pod_hours.hour_started_at') }} = named.hour_second
-    -- A pod of one sample has no second of its own, and held a device all the same.
+            pod_hours.cluster_id = named_pods.cluster_id
+            and pod_hours.namespace = named_pods.namespace
+            and pod_hours.pod_name = named_pods.pod_name
+            and {{ epoch_seconds('pod_hours.hour_started_at') }} = named_pods.hour_second
+    -- A pod with only one sample has no seconds, but it held a device.
     where
         pod_hours.state = 'running'
         and (pod_hours.running_seconds > 0 or pod_hours.uncertainty_seconds > 0)
@@ -50,7 +50,7 @@ resources as (
         pod_hours.pod_uid,
         pod_hours.node_name,
         pod_hours.resource,
-        named.hour_second
+        named_pods.hour_second
 
 ),
 
@@ -72,8 +72,8 @@ pods as (
 
 ),
 
--- Exporters know pods by name, and a reading is of a whole hour: of two pods of one name, only the
--- node can decide between them.
+-- Exporters identify pods by name, and a reading is of a whole hour: only the node distinguishes
+-- two pods of one name.
 names as (
 
     select
@@ -108,8 +108,7 @@ names as (
 
 ),
 
--- A node gives devices to a pod some time before the pod runs, and an uncertain end may lie in the
--- hour after.
+-- A node allocates devices before the pod runs, and an uncertain end may lie in the next hour.
 lifetimes as (
 
     select
@@ -123,7 +122,7 @@ lifetimes as (
 
 ),
 
-perhaps_held as (
+possible_hours as (
 
     select
         cluster_id,
@@ -151,15 +150,15 @@ parameters as (
 
 ),
 
--- The pod that a series names counts when it had devices then: an exporter's own pod has none.
-attributed as (
+-- The pod of a series counts only if it had devices in the hour: the exporter's own pod has none.
+attributed_use as (
 
     select
         telemetry.*,
         names.tenant,
         names.pod_uid,
         coalesce(names.pod_count, 0) as pod_count,
-        perhaps_held.hour_second is not null as is_perhaps_held,
+        possible_hours.hour_second is not null as is_perhaps_held,
         coalesce(names.running_seconds, 0) as running_seconds,
         coalesce(names.cost_nanos, 0) as pod_cost_nanos,
         coalesce(names.device_count, 1) as device_count,
@@ -184,16 +183,17 @@ attributed as (
             and telemetry.hour_second = names.hour_second
             and names.node_name
             = case when here.pod_name is null then '(any)' else telemetry.node_name end
-    left join (select distinct * from perhaps_held) as perhaps_held
+    left join (select distinct * from possible_hours) as possible_hours
         on
-            telemetry.cluster_id = perhaps_held.cluster_id
-            and telemetry.namespace = perhaps_held.namespace
-            and telemetry.pod_name = perhaps_held.pod_name
-            and telemetry.hour_second = perhaps_held.hour_second
+            telemetry.cluster_id = possible_hours.cluster_id
+            and telemetry.namespace = possible_hours.namespace
+            and telemetry.pod_name = possible_hours.pod_name
+            and telemetry.hour_second = possible_hours.hour_second
 
 ),
 
--- Missing telemetry is no idleness: it takes nine of ten samples, and none of them busy.
+-- Missing telemetry does not mean that a device is idle: an idle hour has at least 90 % of its
+-- samples, and none is busy.
 observed_use as (
 
     select
@@ -212,7 +212,7 @@ observed_use as (
         and 10 * sample_count
         >= {{ whole_quotient('9 * due_sample_count * running_seconds', '3600') }}
         and sample_count > 0 as is_idle
-    from attributed
+    from attributed_use
     window
         cards as (partition by cluster_id, node_name, device_uuid, gpu_index, hour_second)
 

@@ -1,6 +1,6 @@
 with
 
-due as (
+due_times as (
 
     select * from {{ ref('int_metrics_due') }}
 
@@ -27,7 +27,7 @@ hour_gaps as (
 
 ),
 
-sampled as (
+sampled_metrics as (
 
     select distinct
         cluster_id,
@@ -45,27 +45,27 @@ parameters as (
 due_hours as (
 
     select
-        due.window_number,
-        due.cluster_id,
-        due.metric,
+        due_times.window_number,
+        due_times.cluster_id,
+        due_times.metric,
         segments.hour_second,
         sum(
             {{ whole_quotient(
-                'least(due.ended_ms, (segments.hour_second + 3600) * 1000)'
-                ~ ' - greatest(due.started_ms, segments.hour_second * 1000)'
+                'least(due_times.ended_ms, (segments.hour_second + 3600) * 1000)'
+                ~ ' - greatest(due_times.started_ms, segments.hour_second * 1000)'
                 ~ ' + windows.sample_interval_seconds * 1000 - 1',
                 'windows.sample_interval_seconds * 1000'
             ) }}
         ) as expected_count
-    from due
+    from due_times
     inner join windows
-        on due.window_number = windows.window_number
+        on due_times.window_number = windows.window_number
     inner join segments
         on
-            due.started_ms < (segments.hour_second + 3600) * 1000
-            and due.ended_ms > segments.hour_second * 1000
-    where due.metric <> ''
-    group by due.window_number, due.cluster_id, due.metric, segments.hour_second
+            due_times.started_ms < (segments.hour_second + 3600) * 1000
+            and due_times.ended_ms > segments.hour_second * 1000
+    where due_times.metric <> ''
+    group by due_times.window_number, due_times.cluster_id, due_times.metric, segments.hour_second
 
 ),
 
@@ -80,7 +80,7 @@ coverage as (
         cast(
             sum(
                 case
-                    when sampled.metric is null then due_hours.expected_count
+                    when sampled_metrics.metric is null then due_hours.expected_count
                     else least(coalesce(hour_gaps.missing_count, 0), due_hours.expected_count)
                 end
             ) as bigint
@@ -88,10 +88,10 @@ coverage as (
         cast(max(coalesce(hour_gaps.longest_gap_seconds, 0)) as bigint) as longest_gap_seconds
     from due_hours
     cross join parameters
-    left join sampled
+    left join sampled_metrics
         on
-            due_hours.cluster_id = sampled.cluster_id
-            and due_hours.metric = sampled.metric
+            due_hours.cluster_id = sampled_metrics.cluster_id
+            and due_hours.metric = sampled_metrics.metric
     left join hour_gaps
         on
             due_hours.window_number = hour_gaps.window_number

@@ -6,7 +6,7 @@ pod_hours as (
 
 ),
 
-weighted as (
+weighted_hours as (
 
     select
         billing_period,
@@ -40,4 +40,4 @@ weighted as (
 
 )
 
-select * from weighted
+select * from weighted_hours

@@ -6,7 +6,7 @@ levels as (
 
 ),
 
-by_devices as (
+device_levels as (
 
     select
         node_number,
@@ -18,7 +18,7 @@ by_devices as (
 
 ),
 
-sliced as (
+sliced_nodes as (
 
     select node_number
     from {{ ref('int_sliced_nodes') }}
@@ -31,8 +31,8 @@ windows as (
 
 ),
 
--- Where no journal watched, a pod between two samples may be missing from the largest numbers.
-unwatched as (
+-- In time without a journal, a pod between two samples may be missing from the largest numbers.
+unwatched_hours as (
 
     select
         windows.cluster_id,
@@ -72,7 +72,7 @@ nodes as (
 
 ),
 
--- The offer of a node, summed over its classes, repeated at the start of every hour.
+-- The capacity of a node, summed over its classes, with a row at the start of each hour.
 offer_changes as (
 
     select
@@ -182,16 +182,16 @@ node_hours as (
         {{ instant('hours.hour_second') }} as hour_started_at,
         offers.installed_cards as gpu_capacity,
         offers.allocatable_cards as gpu_allocatable,
-        coalesce(by_devices.gpu_count_max, hours.gpu_count_max_bound) as gpu_count_max,
+        coalesce(device_levels.gpu_count_max, hours.gpu_count_max_bound) as gpu_count_max,
         hours.gpu_count_max_bound,
-        coalesce(by_devices.gpu_seconds, hours.gpu_seconds_bound) as gpu_seconds,
+        coalesce(device_levels.gpu_seconds, hours.gpu_seconds_bound) as gpu_seconds,
         case
             when hours.gpu_count_max_bound = 0 then 'nothing'
-            when by_devices.node_number is not null or sliced.node_number is null
+            when device_levels.node_number is not null or sliced_nodes.node_number is null
                 then 'by_devices'
             else hours.how_known
         end as how_known,
-        unwatched.cluster_id is not null as is_lower_bound,
+        unwatched_hours.cluster_id is not null as is_lower_bound,
         {{ whole_quotient('offers.unmeasured_class_seconds', 'nodes.class_count') }}
             as unmeasured_seconds
     from hours
@@ -201,16 +201,16 @@ node_hours as (
             and hours.hour_second = offers.hour_second
     inner join nodes
         on hours.node_number = nodes.node_number
-    left join by_devices
+    left join device_levels
         on
-            hours.node_number = by_devices.node_number
-            and hours.hour_second = by_devices.hour_second
-    left join sliced
-        on hours.node_number = sliced.node_number
-    left join unwatched
+            hours.node_number = device_levels.node_number
+            and hours.hour_second = device_levels.hour_second
+    left join sliced_nodes
+        on hours.node_number = sliced_nodes.node_number
+    left join unwatched_hours
         on
-            nodes.cluster_id = unwatched.cluster_id
-            and hours.hour_second = unwatched.hour_second
+            nodes.cluster_id = unwatched_hours.cluster_id
+            and hours.hour_second = unwatched_hours.hour_second
     cross join parameters
 
 )

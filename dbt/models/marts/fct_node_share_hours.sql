@@ -64,7 +64,7 @@ dimensions as (
 
 ),
 
--- More allocated than there is, is a finding; here it is a term, so that the sum stays exact.
+-- An allocation beyond the capacity is a finding. It is a term here, so that the sum is exact.
 terms as (
 
     select
@@ -75,7 +75,7 @@ terms as (
 
 ),
 
-weighted as (
+weighted_terms as (
 
     select
         *,
@@ -88,7 +88,7 @@ weighted as (
 
 ),
 
-summed as (
+hour_sums as (
 
     select
         node_class_number,
@@ -109,33 +109,33 @@ summed as (
             end
         ) as unmeasured,
         sum(overallocated_seconds) as overallocated
-    from weighted
+    from weighted_terms
     group by node_class_number, dimension, hour_second, share_denominator
 
 ),
 
-named as (
+share_hours as (
 
     select
         parameters.billing_period,
         node_classes.cluster_id,
         node_classes.node_name,
         node_classes.gpu_class,
-        summed.dimension,
-        {{ instant('summed.hour_second') }} as hour_started_at,
-        summed.share_denominator,
+        hour_sums.dimension,
+        {{ instant('hour_sums.hour_second') }} as hour_started_at,
+        hour_sums.share_denominator,
         {% for name in [
             'installed', 'running', 'held', 'idle', 'unsold', 'unhealthy', 'withdrawn',
             'unmeasured', 'overallocated',
         ] %}
-            cast(summed.{{ name }} as decimal(38, 0)) as {{ name }}_share_seconds
+            cast(hour_sums.{{ name }} as decimal(38, 0)) as {{ name }}_share_seconds
             {{- ',' if not loop.last }}
         {% endfor %}
-    from summed
+    from hour_sums
     inner join node_classes
-        on summed.node_class_number = node_classes.node_class_number
+        on hour_sums.node_class_number = node_classes.node_class_number
     cross join parameters
 
 )
 
-select * from named
+select * from share_hours

@@ -59,7 +59,7 @@ shares as (
 
 ),
 
--- The nanos that are left go one by one to the hours with the largest remainders.
+-- The remaining nanos are given, one each, to the hours with the largest remainders.
 remainders as (
 
     select
@@ -78,7 +78,7 @@ remainders as (
 
 ),
 
-raised as (
+raised_shares as (
 
     select
         shares.charge_number,
@@ -97,27 +97,28 @@ raised as (
 
 ),
 
--- Of hours with one remainder, all get a nano or none does; where only some do, order decides.
-ranked as (
+-- Hours with equal remainders all get a nano, or none of them does. If the nanos are fewer than the
+-- hours, the order of the hours decides.
+ranked_hours as (
 
     select
         hours.*,
-        raised.whole_nanos,
-        raised.raised_count,
+        raised_shares.whole_nanos,
+        raised_shares.raised_count,
         1 as remainder_rank
     from {{ ref('int_allocation_hours') }} as hours
-    inner join raised
+    inner join raised_shares
         on
-            hours.charge_number = raised.charge_number
-            and hours.billable_seconds * hours.device_count = raised.device_seconds
-    where raised.raised_count in (0, raised.equal_count)
+            hours.charge_number = raised_shares.charge_number
+            and hours.billable_seconds * hours.device_count = raised_shares.device_seconds
+    where raised_shares.raised_count in (0, raised_shares.equal_count)
     union all
     select
         hours.*,
-        raised.whole_nanos,
-        raised.raised_count,
+        raised_shares.whole_nanos,
+        raised_shares.raised_count,
         row_number() over (
-            partition by hours.charge_number, raised.remainder
+            partition by hours.charge_number, raised_shares.remainder
             order by
                 hours.allocation_number,
                 hours.holder_count,
@@ -127,11 +128,11 @@ ranked as (
                 hours.method_reason
         ) as remainder_rank
     from {{ ref('int_allocation_hours') }} as hours
-    inner join raised
+    inner join raised_shares
         on
-            hours.charge_number = raised.charge_number
-            and hours.billable_seconds * hours.device_count = raised.device_seconds
-    where raised.raised_count not in (0, raised.equal_count)
+            hours.charge_number = raised_shares.charge_number
+            and hours.billable_seconds * hours.device_count = raised_shares.device_seconds
+    where raised_shares.raised_count not in (0, raised_shares.equal_count)
 
 ),
 
@@ -140,7 +141,7 @@ pod_hours as (
     select
         parameters.billing_period,
         allocations.cluster_id,
-        {{ instant('ranked.hour_second') }} as hour_started_at,
+        {{ instant('ranked_hours.hour_second') }} as hour_started_at,
         allocations.namespace as tenant,
         charges.belongs_to,
         allocations.namespace,
@@ -154,37 +155,52 @@ pod_hours as (
         allocations.gpu_class,
         allocations.mig_profile,
         allocations.device_kind,
-        {{ instant('ranked.started_second') }} as segment_started_at,
-        {{ instant('ranked.ended_second') }} as segment_ended_at,
-        ranked.allocation_state as state,
-        ranked.method,
-        ranked.method_reason,
-        ranked.treatment,
+        {{ instant('ranked_hours.started_second') }} as segment_started_at,
+        {{ instant('ranked_hours.ended_second') }} as segment_ended_at,
+        ranked_hours.allocation_state as state,
+        ranked_hours.method,
+        ranked_hours.method_reason,
+        ranked_hours.treatment,
         cast(
-            case when ranked.allocation_state = 'running' then ranked.counted_seconds else 0 end
+            case
+                when
+                    ranked_hours.allocation_state = 'running'
+                    then ranked_hours.counted_seconds
+                else 0
+            end
             as bigint
         ) as running_seconds,
         cast(
-            case when ranked.allocation_state = 'held' then ranked.counted_seconds else 0 end
+            case
+                when ranked_hours.allocation_state = 'held' then ranked_hours.counted_seconds else 0
+            end
             as bigint
         ) as held_seconds,
-        cast(ranked.billable_seconds as bigint) as billable_seconds,
+        cast(ranked_hours.billable_seconds as bigint) as billable_seconds,
         cast(
             case
-                when ranked.is_in_lifecycle then ranked.ended_second - ranked.started_second else 0
+                when
+                    ranked_hours.is_in_lifecycle
+                    then ranked_hours.ended_second - ranked_hours.started_second
+                else 0
             end
             as bigint
         ) as lifecycle_seconds,
         cast(
-            case when ranked.is_sampled then ranked.ended_second - ranked.started_second else 0 end
+            case
+                when
+                    ranked_hours.is_sampled
+                    then ranked_hours.ended_second - ranked_hours.started_second
+                else 0
+            end
             as bigint
         ) as sampled_seconds,
-        cast(ranked.uncertainty_seconds as bigint) as uncertainty_seconds,
+        cast(ranked_hours.uncertainty_seconds as bigint) as uncertainty_seconds,
         cast(allocations.compute_share_numerator as bigint) as compute_share_numerator,
-        cast(allocations.compute_share_denominator * ranked.holder_count as bigint)
+        cast(allocations.compute_share_denominator * ranked_hours.holder_count as bigint)
             as compute_share_denominator,
         cast(allocations.memory_share_numerator as bigint) as memory_share_numerator,
-        cast(allocations.memory_share_denominator * ranked.holder_count as bigint)
+        cast(allocations.memory_share_denominator * ranked_hours.holder_count as bigint)
             as memory_share_denominator,
         cast(charges.weight_numerator as bigint) as weight_numerator,
         cast(charges.weight_denominator as bigint) as weight_denominator,
@@ -192,16 +208,16 @@ pod_hours as (
         charges.rate_id,
         charges.currency,
         cast(
-            ranked.whole_nanos
-            + case when ranked.remainder_rank <= ranked.raised_count then 1 else 0 end
+            ranked_hours.whole_nanos
+            + case when ranked_hours.remainder_rank <= ranked_hours.raised_count then 1 else 0 end
             as decimal(38, 0)
         ) as cost_nanos,
-        ranked.is_outage
-    from ranked
+        ranked_hours.is_outage
+    from ranked_hours
     inner join charges
-        on ranked.charge_number = charges.charge_number
+        on ranked_hours.charge_number = charges.charge_number
     inner join allocations
-        on ranked.allocation_number = allocations.allocation_number
+        on ranked_hours.allocation_number = allocations.allocation_number
     left join resources
         on allocations.resource = resources.resource
     cross join parameters

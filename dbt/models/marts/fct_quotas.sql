@@ -21,7 +21,7 @@ series as (
         series_key,
         {{ label('labels', 'namespace') }} as namespace,
         {{ label('labels', 'resourcequota') }} as quota_name,
-        -- One spelling for both sources.
+        -- One spelling of the resource for both sources.
         replace({{ label('labels', 'resource') }}, 'requests.', '') as resource,
         {{ label('labels', 'type') }} as quota_type
     from {{ ref('stg_thanos__series') }}
@@ -54,7 +54,7 @@ journal as (
 
 ),
 
-sampled as (
+sampled_quotas as (
 
     select
         runs.cluster_id,
@@ -79,25 +79,25 @@ sampled as (
 
 ),
 
-observed as (
+observations as (
 
     select * from journal
     union all
-    select * from sampled
+    select * from sampled_quotas
 
 ),
 
-ranked as (
+ranked_observations as (
 
     select
         *,
         min(source) over (partition by cluster_id, namespace, quota_name, resource) as best_source
-    from observed
+    from observations
 
 ),
 
--- The journal, or else samples: a run of samples has one of the two numbers, and the last known
--- other one.
+-- The journal, or else samples. A run of samples has one of the two numbers; the other one is the
+-- last known value.
 quota_states as (
 
     select
@@ -112,7 +112,7 @@ quota_states as (
         ) as ended_second,
         coalesce({{ last_known('hard_count') }} over so_far, 0) as hard_count,
         coalesce({{ last_known('used_count') }} over so_far, 0) as used_count
-    from ranked
+    from ranked_observations
     where source = best_source
     window
         one_quota as (
@@ -180,7 +180,7 @@ holding_changes as (
         -device_count as device_count
     from holdings
     union all
-    -- A change of nothing at the start of every hour makes the count carried into it visible.
+    -- A change by 0 at the start of each hour gives the hour a row with the count at its start.
     select
         holders.cluster_id,
         holders.namespace,
@@ -193,7 +193,8 @@ holding_changes as (
 
 ),
 
--- An end and a start in one second do not overlap.
+-- All changes of one second are added before the level is read, so that an end and a start in one
+-- second do not overlap.
 holding_levels as (
 
     select
@@ -210,7 +211,7 @@ holding_levels as (
 
 ),
 
-allocated as (
+allocated_hours as (
 
     select
         cluster_id,
@@ -235,7 +236,7 @@ parameters as (
 
 ),
 
--- Of several quotas of one namespace the smallest binds.
+-- If a namespace has several quotas of a resource, the smallest limit applies.
 quota_hours as (
 
     select
@@ -269,17 +270,17 @@ quotas as (
         {{ instant('quota_hours.hour_second') }} as hour_started_at,
         quota_hours.hard_count,
         quota_hours.used_count,
-        coalesce(allocated.allocated_count_max, 0) as allocated_count_max
+        coalesce(allocated_hours.allocated_count_max, 0) as allocated_count_max
     from quota_hours
     cross join parameters
     left join resources
         on quota_hours.resource = resources.resource
-    left join allocated
+    left join allocated_hours
         on
-            quota_hours.cluster_id = allocated.cluster_id
-            and quota_hours.namespace = allocated.namespace
-            and resources.resource_key = allocated.resource_key
-            and quota_hours.hour_second = allocated.hour_second
+            quota_hours.cluster_id = allocated_hours.cluster_id
+            and quota_hours.namespace = allocated_hours.namespace
+            and resources.resource_key = allocated_hours.resource_key
+            and quota_hours.hour_second = allocated_hours.hour_second
 
 )
 

@@ -16,7 +16,7 @@ runs as (
 
 ),
 
-expected as (
+expected_hours as (
 
     select distinct
         cluster_id,
@@ -32,8 +32,8 @@ parameters as (
 
 ),
 
--- These labels identify the pod, node or device of a sample.
-labelled as (
+-- The labels that identify the pod, node or device of a sample.
+labelled_series as (
 
     select
         cluster_id,
@@ -64,7 +64,7 @@ labelled as (
 
 ),
 
-nameless as (
+refused_series as (
 
     select distinct
         cluster_id,
@@ -73,7 +73,7 @@ nameless as (
         label_invalid,
         case when label_missing <> '' then {{ map_as_json('labels') }} else invalid_value end
             as example
-    from labelled
+    from labelled_series
     where label_missing <> '' or label_invalid <> ''
 
 ),
@@ -82,19 +82,19 @@ refused_runs as (
 
     select
         runs.*,
-        coalesce(nameless.label_missing, '') as label_missing,
-        coalesce(nameless.label_invalid, '') as label_invalid,
-        coalesce(nameless.example, runs.sample_value) as example
+        coalesce(refused_series.label_missing, '') as label_missing,
+        coalesce(refused_series.label_invalid, '') as label_invalid,
+        coalesce(refused_series.example, runs.sample_value) as example
     from runs
-    left join nameless
+    left join refused_series
         on
-            runs.cluster_id = nameless.cluster_id
-            and runs.series_key = nameless.series_key
-    where nameless.series_key is not null or runs.sample_quantity is null
+            runs.cluster_id = refused_series.cluster_id
+            and runs.series_key = refused_series.series_key
+    where refused_series.series_key is not null or runs.sample_quantity is null
 
 ),
 
-refused as (
+refused_hours as (
 
     select
         parameters.billing_period,
@@ -111,10 +111,10 @@ refused as (
         cast(sum(refused_runs.sample_count) as bigint) as sample_count,
         min(refused_runs.example) as example
     from refused_runs
-    inner join expected
+    inner join expected_hours
         on
-            refused_runs.cluster_id = expected.cluster_id
-            and refused_runs.hour_second = expected.hour_second
+            refused_runs.cluster_id = expected_hours.cluster_id
+            and refused_runs.hour_second = expected_hours.hour_second
     cross join parameters
     group by
         parameters.billing_period,
@@ -126,4 +126,4 @@ refused as (
 
 )
 
-select * from refused
+select * from refused_hours

@@ -12,7 +12,7 @@ parameters as (
 
 ),
 
-sampled as (
+period_pods as (
 
     select
         parameters.billing_period,
@@ -25,4 +25,4 @@ sampled as (
 
 )
 
-select * from sampled
+select * from period_pods

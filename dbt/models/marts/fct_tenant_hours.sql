@@ -6,7 +6,7 @@ pod_hours as (
 
 ),
 
-summed as (
+tenant_hours as (
 
     select
         billing_period,
@@ -36,4 +36,4 @@ summed as (
 
 )
 
-select * from summed
+select * from tenant_hours

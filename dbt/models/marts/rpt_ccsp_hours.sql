@@ -64,8 +64,8 @@ unmeasured_hours as (
 
 ),
 
--- An hour that was not measured is marked; it is never a zero.
-reported as (
+-- An hour that was not measured is marked and has no number; it is never 0.
+report_hours as (
 
     select
         coverage.billing_period,
@@ -106,7 +106,7 @@ reported as (
 
 ),
 
-marked as (
+marked_hours as (
 
     select
         billing_period,
@@ -123,8 +123,8 @@ marked as (
             case when measurement <> 'not measured' then {{ number }} end as {{ number }}
             {{- ',' if not loop.last }}
         {% endfor %}
-    from reported
+    from report_hours
 
 )
 
-select * from marked
+select * from marked_hours

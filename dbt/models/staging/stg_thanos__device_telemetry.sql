@@ -16,7 +16,8 @@ renamed as (
         series_key,
         reading,
         sample_count,
-        -- Shown, never billed; six decimals so that no floating-point number reaches a fact.
+        -- Readings never decide an amount. They have six decimals, so that no fact has a
+        -- floating-point number.
         cast(average_value as decimal(38, 6)) as average_reading,
         cast(maximum_value as decimal(38, 6)) as maximum_reading
     from source

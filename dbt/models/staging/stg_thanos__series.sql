@@ -15,14 +15,15 @@ renamed as (
         metric,
         labels_sha256,
         labels,
-        -- Stored in columns of their own where the UID is a UUID, or else among the labels.
+        -- UID and name are columns of the source if the UID is a UUID; otherwise they are labels.
         coalesce(uid, {{ label('labels', 'uid') }}) as pod_uid,
         coalesce(pod, {{ label('labels', 'pod') }}) as pod_name
     from source
 
 ),
 
--- Prometheus accepts any text as a label; these are names that Kubernetes gives.
+-- Prometheus accepts any text as a label value; these labels must have names that Kubernetes
+-- accepts.
 validated as (
 
     select
