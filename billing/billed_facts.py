@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -39,13 +40,15 @@ from warehouse.connection import connected
 from warehouse.content_hash import period_sha256
 from warehouse.home import Home
 from warehouse.project import seed_text
-from warehouse.sql_files import statement
+from warehouse.sql_files import fetch_rows, statement
 
 if TYPE_CHECKING:
     import duckdb
 
 PRODUCT_FACTS = ("gpu_products", "mig_profiles")
 LIBRARIES = ("duckdb", "dbt-core")
+
+_rows = partial(fetch_rows, __file__)
 
 
 class FactsChangedSinceCheck(CheckFailed):
@@ -160,15 +163,21 @@ def read_usage(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> 
     connection.execute(statement(__file__, "charged_use"), {"period": period.name})
     return DocumentUsage(
         (
-            *(_charge(row, credited=False) for row in _rows(connection, "charges", period)),
-            *(_charge(row, credited=True) for row in _rows(connection, "credits", period)),
+            *(
+                _charge(row, credited=False)
+                for row in _rows(connection, "charges", period=period.name)
+            ),
+            *(
+                _charge(row, credited=True)
+                for row in _rows(connection, "credits", period=period.name)
+            ),
         ),
-        tuple(_workload_day(row) for row in _rows(connection, "workload_days", period)),
-        tuple(_pod(row) for row in _rows(connection, "pods", period)),
+        tuple(_workload_day(row) for row in _rows(connection, "workload_days", period=period.name)),
+        tuple(_pod(row) for row in _rows(connection, "pods", period=period.name)),
         tuple(
             WorkloadLabels(tenant, cluster, kind, name, tuple((row[4], row[5]) for row in rows))
             for (tenant, cluster, kind, name), rows in groupby(
-                _rows(connection, "workload_labels", period), key=lambda row: row[:4]
+                _rows(connection, "workload_labels", period=period.name), key=lambda row: row[:4]
             )
         ),
     )
@@ -230,54 +239,11 @@ def _key(row: tuple[Any, ...], credited: bool) -> ChargeKey:
     )
 
 
-def _rows(
-    connection: duckdb.DuckDBPyConnection, name: str, period: BillingPeriod
-) -> list[tuple[Any, ...]]:
-    return connection.execute(statement(__file__, name), {"period": period.name}).fetchall()
-
-
 def _utc(instant: datetime) -> datetime:
     return instant.astimezone(UTC)
 
 
 # Capacity and hours of the programme --------------------------------------------------------------
-
-_TERMS = ", ".join(f"sum({name}_share_seconds)::decimal(38, 0)" for name in TERMS)
-
-_CAPACITY = f"""
-    select cluster_id, gpu_class, dimension, share_denominator,
-        sum(installed_share_seconds)::decimal(38, 0),
-        sum(overallocated_share_seconds)::decimal(38, 0), {_TERMS}
-    from marts.fct_node_share_hours where billing_period = $period
-    group by all order by all
-"""
-
-_OWN_SHARES = """
-    select cluster_id, gpu_class, dimension, numerator, denominator,
-        sum(running_seconds * device_count)::decimal(38, 0)
-    from (
-        select cluster_id, gpu_class, 'compute' as dimension, running_seconds, device_count,
-            compute_share_numerator as numerator, compute_share_denominator as denominator
-        from marts.fct_pod_hours where billing_period = $period and belongs_to = 'provider'
-        union all
-        select cluster_id, gpu_class, 'memory', running_seconds, device_count,
-            memory_share_numerator, memory_share_denominator
-        from marts.fct_pod_hours where billing_period = $period and belongs_to = 'provider'
-    ) as shares
-    group by all order by all
-"""
-
-_CLUSTER_HOURS = """
-    select cluster_id, hour_started_at, active_worker_nodes, active_worker_nodes_max,
-        sum_of_node_max, sum_of_node_max_bound, simultaneous_max, how_known
-    from marts.fct_cluster_hours where billing_period = $period order by all
-"""
-
-_NODE_HOURS = """
-    select cluster_id, node_name, hour_started_at, gpu_capacity, gpu_count_max,
-        gpu_count_max_bound, how_known
-    from marts.fct_node_hours where billing_period = $period order by all
-"""
 
 
 def read_provider_facts(
@@ -290,11 +256,11 @@ def read_provider_facts(
     measured = measures(coverage_statuses)
     counted: dict[tuple[str, datetime], Any] = {
         (cluster, _utc(hour)): tuple(counts)
-        for cluster, hour, *counts in _fetched(connection, _CLUSTER_HOURS, period)
+        for cluster, hour, *counts in _rows(connection, "cluster_hours", period=period.name)
     }
     nodes = [
         (cluster, node, _utc(hour), *rest)
-        for cluster, node, hour, *rest in _fetched(connection, _NODE_HOURS, period)
+        for cluster, node, hour, *rest in _rows(connection, "node_hours", period=period.name)
     ]
     own = [c for c in usage.charges if c.key.belongs_to is BelongsTo.PROVIDER]
     return ProviderFacts(
@@ -307,8 +273,8 @@ def read_provider_facts(
 
 def _capacity(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> list[Capacity]:
     own: defaultdict[tuple[str, str, str], Fraction] = defaultdict(Fraction)
-    for cluster, gpu_class, dimension, numerator, denominator, seconds in _fetched(
-        connection, _OWN_SHARES, period
+    for cluster, gpu_class, dimension, numerator, denominator, seconds in _rows(
+        connection, "own_shares", period=period.name
     ):
         own[cluster, gpu_class, dimension] += int(seconds) * Fraction(numerator, denominator)
     return [
@@ -322,13 +288,7 @@ def _capacity(connection: duckdb.DuckDBPyConnection, period: BillingPeriod) -> l
             overallocated=int(over),
             running_of_provider=own[cluster, gpu_class, dimension] * unit,
         )
-        for cluster, gpu_class, dimension, unit, installed, over, *terms in _fetched(
-            connection, _CAPACITY, period
+        for cluster, gpu_class, dimension, unit, installed, over, *terms in _rows(
+            connection, "capacity", period=period.name
         )
     ]
-
-
-def _fetched(
-    connection: duckdb.DuckDBPyConnection, statement: str, period: BillingPeriod
-) -> list[tuple[Any, ...]]:
-    return connection.execute(statement, {"period": period.name}).fetchall()

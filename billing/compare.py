@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval, intersection, union
 from domain.money import divide_rounding_half_even
 from warehouse.connection import connected
 from warehouse.home import Home
+from warehouse.sql_files import fetch_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -207,41 +209,7 @@ def _rounded(exact: Fraction) -> int:
 
 # Reading the pods ---------------------------------------------------------------------------------
 
-# One row per pod, kind of device and price, in order of time within a pod's resource.
-_SEGMENTS = """
-    with prices as (
-        select rate_id, any_value(rate_nanos_per_hour)::decimal(38, 0) as rate_nanos_per_hour
-        from marts.fct_charges where billing_period = $period group by rate_id
-    )
-    select cluster_id, pod_uid, resource, min(segment_started_at) as first_started_at, tenant,
-        gpu_class, mig_profile <> 'whole', device_count, weight_numerator, weight_denominator,
-        compute_share_numerator, compute_share_denominator, rate_nanos_per_hour
-    from marts.fct_pod_hours inner join prices using (rate_id)
-    where billing_period = $period and belongs_to = 'tenant' and rate_id <> ''
-    group by all order by all
-"""
-
-_SAMPLED = """
-    select cluster_id, pod_uid, first_sampled_at, last_sampled_at
-    from marts.fct_sampled_pods where billing_period = $period order by all
-"""
-
-_OUTAGES = """
-    select cluster_id, pod_uid, segment_started_at, segment_ended_at
-    from marts.fct_pod_hours where billing_period = $period and is_outage order by all
-"""
-
-_BILLED = """
-    select tenant, sum(cost_nanos)::decimal(38, 0)
-    from (
-        select tenant, cost_nanos from marts.fct_charges
-        where billing_period = $period and belongs_to = 'tenant'
-        union all
-        select tenant, credit_nanos from marts.fct_outage_credits
-        where billing_period = $period and belongs_to = 'tenant'
-    )
-    group by all order by all
-"""
+_rows = partial(fetch_rows, __file__)
 
 Pod = tuple[str, str]
 
@@ -249,7 +217,10 @@ Pod = tuple[str, str]
 def compare_period(home: Home, period: BillingPeriod) -> list[RuleDifference]:
     """The amounts of other tools for the facts of a period, per tenant and rule."""
     with connected(home.warehouse_path, read_only=True) as connection:
-        billed = {name: int(nanos) for name, nanos in _rows(connection, _BILLED, period)}
+        billed = {
+            name: int(nanos)
+            for name, nanos in _rows(connection, "other_tools/costs", period=period.name)
+        }
         return compare(_pod_uses(connection, period), billed)
 
 
@@ -257,13 +228,15 @@ def _pod_uses(
     connection: duckdb.DuckDBPyConnection, period: BillingPeriod
 ) -> Iterator[PricedPodUse]:
     sampled: defaultdict[Pod, list[SampledUse]] = defaultdict(list)
-    for cluster, uid, first, last in _rows(connection, _SAMPLED, period):
+    for cluster, uid, first, last in _rows(
+        connection, "other_tools/sample_runs", period=period.name
+    ):
         sampled[cluster, uid].append(SampledUse(_utc(first), _utc(last)))
     pieces: defaultdict[Pod, list[Interval]] = defaultdict(list)
-    for cluster, uid, first, last in _rows(connection, _OUTAGES, period):
+    for cluster, uid, first, last in _rows(connection, "other_tools/outages", period=period.name):
         pieces[cluster, uid].append(Interval(_utc(first), _utc(last)))
     outages = {pod: tuple(union(found)) for pod, found in pieces.items()}
-    rows = _rows(connection, _SEGMENTS, period)
+    rows = _rows(connection, "other_tools/priced_pods", period=period.name)
     for (cluster, uid, _), of_pod in groupby(rows, key=lambda row: row[:3]):
         found = list(of_pod)
         # Samples before a change of the price have the earlier price.
@@ -290,12 +263,6 @@ def _clipped(runs: Sequence[SampledUse], first: datetime, until: datetime) -> It
     for run in runs:
         if run.first_at < until and run.last_at >= first:
             yield SampledUse(max(run.first_at, first), min(run.last_at, until))
-
-
-def _rows(
-    connection: duckdb.DuckDBPyConnection, statement: str, period: BillingPeriod
-) -> list[tuple[Any, ...]]:
-    return connection.execute(statement, {"period": period.name}).fetchall()
 
 
 def _utc(instant: datetime) -> datetime:

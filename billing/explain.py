@@ -26,6 +26,7 @@ from warehouse.attempt_hours import AttemptHour, attempt_hours
 from warehouse.connection import connected
 from warehouse.home import Home
 from warehouse.reconciliation_rules import reconciliation_rules
+from warehouse.sql_files import fetch_rows
 from warehouse.switched import counted_sha256
 
 
@@ -171,16 +172,6 @@ def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
     )
 
 
-_POD_HOURS = """
-    select hour_started_at, segment_started_at, segment_ended_at, state, method,
-        method_reason, billable_seconds, cost_nanos
-    from marts.fct_pod_hours
-    where billing_period = $period and cluster_id = $cluster and pod_uid = $pod
-        and gpu_class = $gpu_class and mig_profile = $mig_profile
-    order by all
-"""
-
-
 def _pod_hours_stop(
     home: Home,
     document: Mapping[str, Any],
@@ -198,14 +189,14 @@ def _pod_hours_stop(
         if counted_sha256(connection, home, period) != document["stands_on"]["facts_sha256"]:
             note = "the warehouse has other facts than the sealed ones"
             return Stop(StopKind.HOURS, title, columns, (), note)
-        parameters = {
-            "period": period,
-            "cluster": line["cluster_id"],
-            "pod": pod["pod_uid"],
-            "gpu_class": line["gpu_class"],
-            "mig_profile": line["mig_profile"],
-        }
-        found = connection.execute(_POD_HOURS, parameters).fetchall()
+        found = fetch_rows(
+            __file__,
+            connection,
+            "pod_hours",
+            period=period,
+            pod_uid=pod["pod_uid"],
+            **{name: line[name] for name in ("cluster_id", "gpu_class", "mig_profile")},
+        )
     rows = tuple(tuple(_text(value) for value in row) for row in found)
     return Stop(StopKind.HOURS, title, columns, rows)
 

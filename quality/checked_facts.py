@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from domain.decisions.rows import PolicyName
@@ -23,10 +24,12 @@ from quality.coverage import HourCoverage, HourUse
 from quality.reconciliation import ReconciledSegment, TenantUse
 from quality.unknowns import BudgetNotCounted, Contradictions, NamespaceSeen, UnknownUse
 from warehouse.reconciliation_rules import ReconciliationRule, reconciliation_rules
-from warehouse.sql_files import statement
+from warehouse.sql_files import fetch_rows
 
 if TYPE_CHECKING:
     import duckdb
+
+_rows = partial(fetch_rows, __file__)
 
 
 def read_coverage(connection: duckdb.DuckDBPyConnection, period: str) -> list[HourCoverage]:
@@ -271,12 +274,6 @@ def _uses(connection: duckdb.DuckDBPyConnection, name: str, period: str) -> list
             connection, name, period=period
         )
     ]
-
-
-def _rows(
-    connection: duckdb.DuckDBPyConnection, name: str, **parameters: object
-) -> list[tuple[Any, ...]]:
-    return connection.execute(statement(__file__, name), parameters).fetchall()
 
 
 def _utc(instant: datetime) -> datetime:

@@ -139,6 +139,7 @@ def test_every_exposure_links_to_a_page_of_the_documentation() -> None:
         ("portal", "warehouse/snapshots.py"),
         ("portal", "portal/*.py"),
         ("invoices", "billing/sql/*.sql"),
+        ("other_tools", "billing/sql/other_tools/*.sql"),
     ],
 )
 def test_an_exposure_names_every_mart_that_its_files_read(exposure: str, files: str) -> None:
