@@ -7,7 +7,7 @@ A failed query reports its failure. After a successful query the other metrics o
 cause: a target that is down takes its own metrics and leaves `up`; a metric that was removed from
 an allow-list, or renamed, leaves the others of its target; a lost push to the hub takes all metrics
 for a while; a lost store takes all metrics without a warning. Samples can also exist and be
-useless: without a label that identifies the pod, or with a value that is not a count.
+refused: without a label that identifies the pod, or with a value that is not a count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quality.finding_catalogue import CATALOGUE
 
 HEALTH_METRIC = "up"
 STEADY_METRICS = "kube_node_"
-"""Due as long as there is a node; when their target is down, all that are due in the whole hour are
+"""Due while there is a node. If their target is down, all that are due in the whole hour are
 missing."""
 NEEDED_METRICS = (
     HEALTH_METRIC,
@@ -76,11 +76,11 @@ MetricHours = Mapping[tuple[str, datetime], Mapping[str, MetricHour]]
 
 def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> GapCause:
     """Why an incomplete hour of one source is incomplete."""
-    if row.outcome in _SAID_SO:
-        return _SAID_SO[row.outcome]
+    if row.outcome in _CAUSE_OF_OUTCOME:
+        return _CAUSE_OF_OUTCOME[row.outcome]
     if row.source != SAMPLES:
         return GapCause.COLLECTOR_LOST if not row.seen_count else GapCause.JOURNAL_GAP
-    if row.is_doubted:
+    if row.is_response_incomplete:
         return GapCause.NOT_WHOLE
     health = metrics.get(HEALTH_METRIC)
     if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
@@ -95,7 +95,7 @@ def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> GapCause:
     return GapCause.STORE_SILENT
 
 
-_SAID_SO: Mapping[str, GapCause] = {
+_CAUSE_OF_OUTCOME: Mapping[str, GapCause] = {
     "not_asked": GapCause.NEVER_ASKED,
     "failed": GapCause.QUERY_FAILED,
     "refused": GapCause.QUERY_FAILED,
@@ -103,11 +103,11 @@ _SAID_SO: Mapping[str, GapCause] = {
 }
 
 
-def explained(row: HourCoverage, metrics: MetricHours) -> tuple[str, str]:
+def explain_hour(row: HourCoverage, metrics: MetricHours) -> tuple[str, str]:
     """The cause, and the message of the source if it has one."""
     cause = cause_of(row, metrics.get((row.cluster_id, row.hour_started_at), {}))
-    said = row.reason.strip()
-    return cause.value, said if said != cause.value else ""
+    message = row.reason.strip()
+    return cause.value, message if message != cause.value else ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -116,8 +116,8 @@ class RefusedSamples:
 
     cluster_id: str
     metric: str
-    label_missing: str  # '' where none is
-    label_invalid: str  # whose value Kubernetes does not accept; '' where none is
+    label_missing: str  # '' if none is missing
+    label_invalid: str  # with a value that Kubernetes does not accept; '' if all are valid
     first_sampled_at: datetime
     last_sampled_at: datetime
     series_count: int
@@ -131,7 +131,7 @@ class RefusedSamples:
         return GapCause.LABEL_INVALID if self.label_invalid else GapCause.VALUE_REFUSED
 
     @property
-    def explained(self) -> str:
+    def explanation(self) -> str:
         count = f"{self.sample_count} samples of {self.series_count} series refused"
         if self.label_missing:
             own = ", ".join(sorted(json.loads(self.example)))
@@ -149,9 +149,9 @@ def refused_gaps(
     refused: Iterable[RefusedSamples],
     intervals_seconds: Mapping[str, int],
 ) -> list[CoverageGap]:
-    """Refused samples are a gap that no backfill closes.
+    """The gaps of refused samples, which no backfill closes.
 
-    A sample speaks for the time until the next one was due.
+    Each sample leaves a gap until the next sample was due.
     """
     gaps = []
     for one in sorted(refused):
@@ -162,7 +162,7 @@ def refused_gaps(
                 if piece:
                     gaps.append(
                         CoverageGap(
-                            one.cluster_id, SAMPLES, piece, one.explained, backfillable=False
+                            one.cluster_id, SAMPLES, piece, one.explanation, backfillable=False
                         )
                     )
     return gaps

@@ -46,7 +46,7 @@ class Comparison:
     right_sum: int
 
     @property
-    def holds(self) -> bool:
+    def is_equal(self) -> bool:
         return self.left_sum == self.right_sum
 
 
@@ -72,7 +72,7 @@ IDENTITIES = tuple(name for names in IDENTITIES_OF.values() for name in names)
 
 def check_of(name: str, comparisons: Sequence[Comparison]) -> Check:
     """The result of a named check."""
-    return Check(name, len(comparisons), sum(not c.holds for c in comparisons))
+    return Check(name, len(comparisons), sum(not c.is_equal for c in comparisons))
 
 
 def sum_findings(name: str, comparisons: Iterable[Comparison]) -> list[Finding]:
@@ -85,7 +85,7 @@ def sum_findings(name: str, comparisons: Iterable[Comparison]) -> list[Finding]:
             f"a difference of {broken.left_sum - broken.right_sum}",
         )
         for broken in sorted(comparisons)
-        if not broken.holds
+        if not broken.is_equal
     ]
 
 
@@ -114,7 +114,7 @@ class PricedCharge:
         return self.cost_nanos == expected
 
 
-def priced_exactly(charges_by_cluster: Mapping[str, Sequence[PricedCharge]]) -> Check:
+def check_prices(charges_by_cluster: Mapping[str, Sequence[PricedCharge]]) -> Check:
     """One row per cluster of the calendar and one per charge, so that an idle month counts too."""
     charges = [charge for found in charges_by_cluster.values() for charge in found]
     wrong = [charge for charge in charges if not charge.is_exact]
@@ -190,10 +190,10 @@ def read_dbt_checks(
 
 # Required checks ----------------------------------------------------------------------------------
 
-ONE_VERDICT_PER_HOUR = "every_expected_hour_has_one_status"
+ONE_STATUS_PER_HOUR = "every_expected_hour_has_one_status"
 
 ALWAYS = (
-    ONE_VERDICT_PER_HOUR,
+    ONE_STATUS_PER_HOUR,
     PRICED_EXACTLY,
     *IDENTITIES,
     *SUITE_NAMES,

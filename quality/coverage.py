@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from domain.decisions.rows import AcceptedGap
 from domain.findings import CoverageState, CoverageStatus
 from domain.interval import HOUR, Interval, hour_of, intersection, subtract, union
 
@@ -46,10 +47,10 @@ class HourCoverage:
     pod_missing_count: int = 0  # samples of single pods, beside `missing_count`
 
     @property
-    def is_doubted(self) -> bool:
-        """Whether the response is incomplete although no sample between others is missing.
+    def is_response_incomplete(self) -> bool:
+        """Whether the response is incomplete although no sample between two others is missing.
 
-        It has a warning, fewer stores or fewer series than before: missing pods leave no gap.
+        It has a warning, fewer stores or fewer series than before. Missing pods leave no gap.
         """
         whole = bool(self.seen_count) and not self.missing_count
         return self.source == SAMPLES and self.outcome != "ok" and whole
@@ -61,7 +62,7 @@ MissingIntervals = Mapping[tuple[str, str], Sequence[Interval]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class CoverageGap:
-    """Time in which one source is missing, and why."""
+    """Time without one source, and the reason."""
 
     cluster_id: str
     source: str
@@ -69,21 +70,8 @@ class CoverageGap:
     reason: str
     backfillable: bool
     details: str = ""  # the message of the server, or the refused samples
-    missing_count: int = 0  # of the whole hour that it lies in; 0 of 0 where nothing was counted
+    missing_count: int = 0  # in the whole hour of the gap; 0 of 0 without counts
     expected_count: int = 0
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class AcceptedSourceGap:
-    """A decision that accepts a gap of one source, for all pods of a cluster or for one."""
-
-    cluster_id: str
-    source: str
-    interval: Interval
-    treatment: str
-    reason: str
-    decided_by: str
-    pod_uid: str = ""  # '' is every pod of the cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +114,7 @@ def gaps_of_hours(
     expectations: Iterable[Expectation],
     rows: Sequence[HourCoverage],
     window: Interval,
-    explained: Callable[[HourCoverage], tuple[str, str]] = lambda row: (
+    explain: Callable[[HourCoverage], tuple[str, str]] = lambda row: (
         row.reason or row.outcome,
         "",
     ),
@@ -135,7 +123,7 @@ def gaps_of_hours(
     """The gaps of each hour that the calendar expects.
 
     A partly covered hour has the gaps of `intervals`; without them the whole hour is a gap.
-    `explained`: the reason and its details.
+    `explain`: returns the reason and its details.
     """
     known = intervals or {}
     by_key = {(row.cluster_id, row.source, row.hour_started_at): row for row in rows}
@@ -150,12 +138,16 @@ def gaps_of_hours(
                     gaps.append(
                         CoverageGap(*key[:2], piece, NEVER_ASKED, backfillable=source == SAMPLES)
                     )
-                elif row.missing_count or row.is_doubted or not row.seen_count:
+                elif row.missing_count or row.is_response_incomplete or not row.seen_count:
                     missing = intersection([piece], known.get(key[:2], ())) or [piece]
-                    all_of_it = row.is_doubted or not row.seen_count
-                    counted = (0, 0) if row.is_doubted else (row.missing_count, row.expected_count)
+                    all_of_it = row.is_response_incomplete or not row.seen_count
+                    counted = (
+                        (0, 0)
+                        if row.is_response_incomplete
+                        else (row.missing_count, row.expected_count)
+                    )
                     for part in [piece] if all_of_it else missing:
-                        reason, details = explained(row)
+                        reason, details = explain(row)
                         gaps.append(
                             CoverageGap(*key[:2], part, reason, row.backfillable, details, *counted)
                         )
@@ -164,19 +156,19 @@ def gaps_of_hours(
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """One gap for people: place, reason, affected tenants, and who accepted it."""
+    """A gap with its place, reason, affected tenants, and the decision that accepts it."""
 
-    name: str  # of the finding that it is
+    name: str  # of its finding
     cluster_id: str
     interval: Interval
     sources: tuple[str, ...]  # whose evidence is missing
     reasons: tuple[str, ...]
     backfillable: bool
     tenants: tuple[str, ...]
-    nanos: int  # estimated where no source has it; billed by one source where one does
-    signed: AcceptedSourceGap | None = None
+    nanos: int  # an estimate without any source; else the amount billed by the other source
+    acceptance: AcceptedGap | None = None
     pods: tuple[str, ...] = ()  # in its hours or the hour before
-    missing_seconds: int = 0  # of the interval: a gap of many short intervals is one
+    missing_seconds: int = 0  # in the interval: many short gaps are one report
 
     @property
     def hours(self) -> Interval:
@@ -186,21 +178,23 @@ class GapReport:
 def gap_reports(
     expectations: Sequence[Expectation],
     gaps: Sequence[CoverageGap],
-    signed: Sequence[AcceptedSourceGap],
-    stakes: UseByHour,
+    accepted: Sequence[AcceptedGap],
+    use_by_hour: UseByHour,
 ) -> list[GapReport]:
     """Every gap: unseen, accepted, or covered by the other source."""
     reports: list[GapReport] = []
     for expectation in sorted(expectations, key=lambda e: (e.cluster_id, e.measured)):
         own = [gap for gap in gaps if gap.cluster_id == expectation.cluster_id]
         unseen = unseen_time(expectation, own)
-        accepted = [s for s in signed if s.cluster_id == expectation.cluster_id and not s.pod_uid]
-        for interval in subtract(unseen, [decision.interval for decision in accepted]):
-            reports.append(_unseen("hour_not_measured", interval, own, stakes))
-        for decision in accepted:
+        decisions = [
+            gap for gap in accepted if gap.cluster_id == expectation.cluster_id and not gap.pod_uid
+        ]
+        for interval in subtract(unseen, [decision.interval for decision in decisions]):
+            reports.append(_unseen("hour_not_measured", interval, own, use_by_hour))
+        for decision in decisions:
             for interval in intersection(unseen, [decision.interval]):
-                reports.append(_unseen("gap_accepted", interval, own, stakes, decision))
-        reports += _covered(expectation, own, unseen, stakes)
+                reports.append(_unseen("gap_accepted", interval, own, use_by_hour, decision))
+        reports += _covered(expectation, own, unseen, use_by_hour)
     return reports
 
 
@@ -249,11 +243,11 @@ def _unseen(
     name: str,
     interval: Interval,
     gaps: Sequence[CoverageGap],
-    stakes: UseByHour,
-    decision: AcceptedSourceGap | None = None,
+    use_by_hour: UseByHour,
+    decision: AcceptedGap | None = None,
 ) -> GapReport:
     touching = [gap for gap in gaps if gap.interval.overlaps(interval)]
-    use = stakes.nearest(touching[0].cluster_id, interval)
+    use = use_by_hour.nearest(touching[0].cluster_id, interval)
     return GapReport(
         name=name,
         cluster_id=touching[0].cluster_id,
@@ -263,7 +257,7 @@ def _unseen(
         backfillable=any(gap.backfillable for gap in touching),
         tenants=use.tenants if use else (),
         nanos=use.nanos * interval.seconds // 3600 if use else 0,
-        signed=decision,
+        acceptance=decision,
         missing_seconds=interval.seconds,
     )
 
@@ -272,7 +266,7 @@ def _covered(
     expectation: Expectation,
     gaps: Sequence[CoverageGap],
     unseen: Sequence[Interval],
-    stakes: UseByHour,
+    use_by_hour: UseByHour,
 ) -> list[GapReport]:
     reports = []
     for source, name in ((SAMPLES, "samples_missing"), (JOURNAL, "journal_missing")):
@@ -282,7 +276,7 @@ def _covered(
             missing = subtract(intersection(times, [expectation.measured]), unseen)
             for row in _rows(_gaps_by_interval(missing, own)):
                 interval = Interval(row[0][0].started_at, row[-1][0].ended_at)
-                use = stakes.inside(expectation.cluster_id, interval)
+                use = use_by_hour.inside(expectation.cluster_id, interval)
                 reports.append(
                     GapReport(
                         name=name,
@@ -361,7 +355,7 @@ def _reasons(gaps: Iterable[CoverageGap]) -> tuple[str, ...]:
 def coverage_statuses(
     expectations: Sequence[Expectation],
     rows: Sequence[HourCoverage],
-    signed: Sequence[AcceptedSourceGap],
+    accepted: Sequence[AcceptedGap],
     window: Interval,
     intervals: MissingIntervals | None = None,
 ) -> list[CoverageStatus]:
@@ -374,7 +368,11 @@ def coverage_statuses(
             CoverageStatus(cluster, source, hour, CoverageState.NOT_EXPECTED, "", 0, 0),
             [e for e in expectations if e.cluster_id == cluster and source in e.sources],
             by_key.get((cluster, source, hour)),
-            [s for s in signed if s.cluster_id == cluster and s.source == source and not s.pod_uid],
+            [
+                gap
+                for gap in accepted
+                if gap.cluster_id == cluster and gap.source == source and not gap.pod_uid
+            ],
             first_missing.get((cluster, source, hour)),
         )
         for cluster in clusters
@@ -387,7 +385,7 @@ def _coverage_status(
     expected: CoverageStatus,
     expectations: Iterable[Expectation],
     row: HourCoverage | None,
-    signed: Iterable[AcceptedSourceGap],
+    accepted: Iterable[AcceptedGap],
     first_missing_at: datetime | None,
 ) -> CoverageStatus:
     hour = Interval(expected.hour_started_at, expected.hour_started_at + HOUR)
@@ -399,10 +397,15 @@ def _coverage_status(
         first_missing_at = None
     elif state is CoverageState.MISSING:
         first_missing_at = min(part.started_at for part in measured)
-    if state is not CoverageState.COMPLETE and not subtract(measured, [s.interval for s in signed]):
-        names = sorted({f"{s.treatment} by {s.decided_by}: {s.reason}" for s in signed
-                        if s.interval.overlaps(hour)})  # fmt: skip
-        state, reason = CoverageState.WAIVED, f"{reason}; {'; '.join(names)}"
+    if state is not CoverageState.COMPLETE and not subtract(
+        measured, [gap.interval for gap in accepted]
+    ):
+        decisions = {
+            f"{gap.treatment} by {gap.decided_by}: {gap.reason}"
+            for gap in accepted
+            if gap.interval.overlaps(hour)
+        }
+        state, reason = CoverageState.WAIVED, f"{reason}; {'; '.join(sorted(decisions))}"
     return CoverageStatus(
         expected.cluster_id,
         expected.source,
@@ -429,7 +432,7 @@ def _state(row: HourCoverage | None) -> tuple[CoverageState, str]:
         return CoverageState.MISSING, NEVER_ASKED
     if not row.seen_count:
         return CoverageState.MISSING, row.reason or _reason(row.outcome)
-    if row.missing_count or row.is_doubted:
+    if row.missing_count or row.is_response_incomplete:
         return CoverageState.DEGRADED, row.reason or _reason(row.outcome)
     return CoverageState.COMPLETE, row.reason
 

@@ -1,7 +1,7 @@
-"""Gaps as findings: in the words and with the command that a person needs.
+"""The findings of gaps: their texts and their commands.
 
-Put here: the sentences, the command that repairs a gap, the command that signs it.
-Not here: which gaps there are (`coverage`).
+Put here: the texts, the command that backfills a gap, the command that accepts it.
+Not here: the gaps themselves (`coverage`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def gap_findings(reports: Iterable[GapReport], currency: str) -> list[Finding]:
 
 def command(report: GapReport) -> str:
     """The command that backfills or accepts the gap; none if the other source covers it."""
-    if report.signed:
+    if report.acceptance:
         return ""
     if report.backfillable:
         return pull_command(report.cluster_id, report.hours)
@@ -69,8 +69,8 @@ def _finding(report: GapReport, currency: str) -> Finding:
 
 def _found_text(report: GapReport, currency: str) -> str:
     seconds, reasons = report.missing_seconds, "; ".join(report.reasons)
-    if report.signed:
-        decision = report.signed
+    if report.acceptance:
+        decision = report.acceptance
         return (
             f"{seconds} s seen by no source ({reasons}), accepted by {decision.decided_by} "
             f"({decision.treatment}: {decision.reason})"

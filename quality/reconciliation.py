@@ -1,7 +1,6 @@
-"""Reconciliation: where the two sources contradict each other, or one of them stands alone.
+"""The findings of reconciliation: disputed segments, unseen segments, and exceeded limits.
 
-Put here: disputed and unseen segments, and the two limits on how much of a tenant's use may rest
-on one source.
+Put here: the finding of each segment, and the two limits of a tenant's use with only one source.
 Not here: the method of a segment (`int_allocations_reconciled`), or its consequence (the table
 `reconciliation_rules`).
 """
@@ -12,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from domain.decisions.rows import AcceptedGap
 from domain.findings import Finding
 from domain.interval import Interval
-from quality.coverage import AcceptedSourceGap, hours_around
+from quality.coverage import hours_around
 from quality.finding_catalogue import CATALOGUE
 from quality.gap_findings import spelled
 from warehouse.reconciliation_rules import ReconciliationRule, rules_for
@@ -34,17 +34,17 @@ class ReconciledSegment:
     interval: Interval
     device_seconds: int
     nanos: int
-    statements: str = ""  # the contradicting ones, where the evidence contradicts itself
+    statements: str = ""  # the contradicting statements, if the evidence contradicts itself
 
 
 @dataclass(frozen=True, slots=True)
 class TenantUse:
-    """A tenant's weighted seconds in the period, and how much of them leans on one source."""
+    """A tenant's weighted seconds in the period, in all and with only one source."""
 
     tenant: str
     weighted_seconds: Fraction
-    one_source_seconds: Fraction  # in holes of the samples, with only the journal to vouch
-    uncertain_seconds: Fraction  # where a journal is expected and only samples were there
+    one_source_seconds: Fraction  # in gaps of the samples, with only the journal
+    uncertain_seconds: Fraction  # of starts and ends with only samples, if a journal is expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class DifferenceLimits:
 
 
 def segment_findings(
-    segments: Sequence[ReconciledSegment], signed: Sequence[AcceptedSourceGap]
+    segments: Sequence[ReconciledSegment], accepted: Sequence[AcceptedGap]
 ) -> list[Finding]:
-    """The finding that the rule of each segment names, where it names one."""
+    """The findings of segments whose rule names one."""
     return [
-        _finding(rule, segment, signed)
+        _finding(rule, segment, accepted)
         for segment in sorted(segments)
         for rule in rules_for(segment.method, segment.method_reason)[:1]
         if rule.finding
@@ -68,7 +68,7 @@ def segment_findings(
 
 
 def limit_findings(uses: Sequence[TenantUse], limits: DifferenceLimits) -> list[Finding]:
-    """Tenants of whom one source alone saw more than the policies allow."""
+    """Tenants whose use with only one source exceeds a limit of the policies."""
     findings = []
     for use in sorted(uses, key=lambda u: u.tenant):
         pairs = (
@@ -76,7 +76,7 @@ def limit_findings(uses: Sequence[TenantUse], limits: DifferenceLimits) -> list[
             ("uncertainty_limit_exceeded", use.uncertain_seconds, limits.uncertainty),
         )
         for name, seconds, limit in pairs:
-            # All of it is no limit: a pod that was seen once is less certain than its time is long.
+            # A limit of 1 accepts everything: the uncertainty of a short pod can exceed its time.
             if limit < 1 and seconds > limit * use.weighted_seconds:
                 findings.append(_over_limit(name, use, seconds, limit))
     return findings
@@ -86,9 +86,9 @@ _ACCEPTING = frozenset({"bill_lifecycle", "bill_samples", "bill_nothing", "waive
 
 
 def _finding(
-    rule: ReconciliationRule, segment: ReconciledSegment, signed: Iterable[AcceptedSourceGap]
+    rule: ReconciliationRule, segment: ReconciledSegment, accepted: Iterable[AcceptedGap]
 ) -> Finding:
-    decision = _accepted(segment, signed) if rule.blocks_close == "true" else None
+    decision = _acceptance(segment, accepted) if rule.blocks_close == "true" else None
     name = "dispute_accepted" if decision else rule.finding
     by = f"; {decision.treatment} by {decision.decided_by}" if decision else ""
     hours = hours_around(segment.interval)
@@ -106,10 +106,8 @@ def _finding(
     )
 
 
-def _accepted(
-    segment: ReconciledSegment, signed: Iterable[AcceptedSourceGap]
-) -> AcceptedSourceGap | None:
-    for decision in signed:
+def _acceptance(segment: ReconciledSegment, accepted: Iterable[AcceptedGap]) -> AcceptedGap | None:
+    for decision in accepted:
         if (
             decision.cluster_id == segment.cluster_id
             and decision.pod_uid in ("", segment.pod_uid)

@@ -1,7 +1,7 @@
-"""Checking a period: the one edge of quality, from the marts to the check and its tables.
+"""The check of a period: reads the marts, evaluates all rules, and records the result.
 
-Put here: reading the facts, combining the parts, recording the result.
-Not here: any rule (`coverage`, `reconciliation`, `conservation`, `unknowns`, `coverage status`).
+Put here: the order of the steps.
+Not here: the rules (`coverage`, `reconciliation`, `checks`, `suites`, `causes`, `unknowns`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from domain.interval import HOUR, Interval
 from quality import checked_facts
 from quality.causes import (
     device_use_findings,
-    explained,
+    explain_hour,
     refused_gaps,
     twice_reported_findings,
     unseen_metric_findings,
 )
 from quality.check_tables import write_check_result
 from quality.checks import (
-    ONE_VERDICT_PER_HOUR,
+    ONE_STATUS_PER_HOUR,
     WITH_ROWS,
     check_of,
-    priced_exactly,
+    check_prices,
     read_dbt_checks,
     required_checks,
     sum_findings,
@@ -38,7 +38,6 @@ from quality.checks import (
 from quality.coverage import (
     JOURNAL,
     SAMPLES,
-    AcceptedSourceGap,
     Expectation,
     GapReport,
     UseByHour,
@@ -126,15 +125,16 @@ def check_facts(
     """
     due = due_time(period, clock)
     expectations = expectations_of(decisions, due)
-    signed = signed_gaps_of(decisions)
     coverage = checked_facts.read_coverage(connection, period.name)
     intervals = checked_facts.read_missing_intervals(connection, period.name)
-    checked = tuple(coverage_statuses(expectations, coverage, signed, due, intervals))
+    checked = tuple(
+        coverage_statuses(expectations, coverage, decisions.accepted_gaps, due, intervals)
+    )
     facts_sha256 = facts_sha256 or period_sha256(connection, period.name)
     checks, broken = _checks(connection, period, checked, facts_sha256)
     required = required_checks(checked_facts.row_counts(connection, period.name, WITH_ROWS))
     findings = [
-        *_findings(connection, period, decisions, expectations, signed, clock),
+        *_findings(connection, period, decisions, expectations, clock),
         *broken,
         *edited_decision_findings(edits),
         *_check_findings(checks, required),
@@ -151,33 +151,18 @@ def check_facts(
 
 
 def due_time(period: BillingPeriod, clock: Clock) -> Interval:
-    """The time of a period of which evidence is due: in an open one the hours that are over."""
+    """The time of a period in which evidence is due; an open period has only its past hours."""
     until = min(ready_until(clock.now()), period.ended_at)
     return Interval(period.started_at, max(until, period.started_at))
 
 
 def expectations_of(decisions: Decisions, window: Interval) -> list[Expectation]:
-    """When which cluster is measured, and by whom."""
+    """The measured time of each cluster, and its sources."""
     return [
         Expectation(
             row.cluster_id, piece, frozenset(source.value for source in row.expected_sources)
         )
         for piece, row in decisions.measured(window)
-    ]
-
-
-def signed_gaps_of(decisions: Decisions) -> list[AcceptedSourceGap]:
-    return [
-        AcceptedSourceGap(
-            cluster_id=row.cluster_id,
-            source=row.source.value,
-            interval=row.interval,
-            treatment=row.treatment.value,
-            reason=row.reason,
-            decided_by=row.decided_by,
-            pod_uid=row.pod_uid,
-        )
-        for row in decisions.accepted_gaps
     ]
 
 
@@ -205,7 +190,7 @@ def read_gap_reports(
         expectations,
         coverage,
         due,
-        lambda row: explained(row, metrics),
+        lambda row: explain_hour(row, metrics),
         checked_facts.read_missing_intervals(connection, period.name),
     )
     measured = decisions.measured(period.interval)
@@ -213,8 +198,8 @@ def read_gap_reports(
     refused = checked_facts.read_refused_samples(connection, period.name)
     gaps += refused_gaps(expectations, refused, intervals)
     seen = {(row.cluster_id, row.hour_started_at) for row in coverage if row.seen_count}
-    stakes = UseByHour(checked_facts.read_hour_use(connection, period.name), seen)
-    reports = gap_reports(expectations, gaps, signed_gaps_of(decisions), stakes)
+    use_by_hour = UseByHour(checked_facts.read_hour_use(connection, period.name), seen)
+    reports = gap_reports(expectations, gaps, decisions.accepted_gaps, use_by_hour)
     return reports + pod_gap_reports(coverage)
 
 
@@ -223,7 +208,6 @@ def _findings(
     period: BillingPeriod,
     decisions: Decisions,
     expectations: list[Expectation],
-    signed: list[AcceptedSourceGap],
     clock: Clock,
 ) -> Iterator[Finding]:
     window, name = period.interval, period.name
@@ -235,7 +219,9 @@ def _findings(
     yield from device_use_findings(checked_facts.read_device_use(connection, name))
     yield from twice_reported_findings(checked_facts.read_twice_reported(connection, name))
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
-    yield from segment_findings(checked_facts.read_segments(connection, name), signed)
+    yield from segment_findings(
+        checked_facts.read_segments(connection, name), decisions.accepted_gaps
+    )
     uses = checked_facts.read_tenant_use(connection, name, both)
     yield from limit_findings(uses, limits_of(decisions, window))
     unpriced = checked_facts.read_unpriced_use(connection, name)
@@ -256,8 +242,8 @@ def _checks(
     expected = [v for v in checked if v.state is not CoverageState.NOT_EXPECTED]
     places = {(v.cluster_id, v.source, v.hour_started_at) for v in expected}
     checks = [
-        Check(ONE_VERDICT_PER_HOUR, len(expected), len(expected) - len(places)),
-        priced_exactly(checked_facts.read_charges(connection, period.name)),
+        Check(ONE_STATUS_PER_HOUR, len(expected), len(expected) - len(places)),
+        check_prices(checked_facts.read_charges(connection, period.name)),
         *run_suites(connection, period.name),
         *_relevant(read_dbt_checks(connection, period.name, facts_sha256)),
     ]
@@ -269,12 +255,12 @@ def _checks(
 
 
 def _relevant(checks: Iterable[Check]) -> Iterator[Check]:
-    """Without a row and without a failure a test said nothing; if it is required, it is missing."""
+    """The checks with a row or a failure; a required check that is left out counts as missing."""
     return (c for c in checks if c.evaluated_row_count or c.failed_row_count)
 
 
 def _check_findings(checks: Iterable[Check], required: Iterable[str]) -> Iterator[Finding]:
-    """Failed and unexecuted checks, as findings that block like any other."""
+    """The findings of failed checks and of required checks that were not executed."""
     by_name = {check.name: check for check in checks}
     for name in sorted({*by_name, *required}):
         check = by_name.get(name, Check(name, 0, 0))
@@ -290,7 +276,7 @@ def _check_findings(checks: Iterable[Check], required: Iterable[str]) -> Iterato
 
 
 def _order(finding: Finding) -> tuple[bool, str, str, str]:
-    """Blocking ones first, then by code and place; never by the order in which they were found."""
+    """Blocking findings first, then by code and place."""
     return (not finding.blocks, finding.code, finding.where, finding.seen)
 
 
@@ -311,6 +297,6 @@ def list_gaps(
 
 
 def _around(report: GapReport) -> tuple[str, Interval]:
-    """The cluster and time of the pods of a gap; pods of the hour before were probably in it."""
+    """The cluster of a gap, and its time with the hour before, whose pods probably ran in it."""
     hours = report.hours
     return report.cluster_id, Interval(hours.started_at - HOUR, hours.ended_at)

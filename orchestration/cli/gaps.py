@@ -68,7 +68,7 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
             if for_people and currency
             else format_nanos(report.nanos),
             "currency": currency,
-            "signed_by": report.signed.decided_by if report.signed else "",
+            "signed_by": report.acceptance.decided_by if report.acceptance else "",
             "command": command(report),
         }
         for report in reports

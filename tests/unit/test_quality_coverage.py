@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from domain.decisions.rows import AcceptedGap, GapTreatment, Source
 from domain.findings import CoverageState, Finding, Remedy
 from domain.interval import Interval
 from quality.coverage import (
     JOURNAL,
     SAMPLES,
-    AcceptedSourceGap,
     CoverageGap,
     Expectation,
     HourCoverage,
@@ -42,14 +42,24 @@ def gap(
     return CoverageGap("c1", source, interval, reason, backfillable)
 
 
-def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> AcceptedSourceGap:
-    return AcceptedSourceGap("c1", source, interval, "bill_nothing", "fire drill", "ada", pod_uid)
+def signed(interval: Interval, source: str = SAMPLES, pod_uid: str = "") -> AcceptedGap:
+    return AcceptedGap(
+        cluster_id="c1",
+        source=Source(source),
+        started_at=interval.started_at,
+        ended_at=interval.ended_at,
+        treatment=GapTreatment.BILL_NOTHING,
+        reason="fire drill",
+        decided_by="ada",
+        decided_on=date(2026, 10, 10),
+        pod_uid=pod_uid,
+    )
 
 
 def coverage_findings(
     expectations: list[Expectation],
     gaps: list[CoverageGap],
-    decisions: list[AcceptedSourceGap],
+    decisions: list[AcceptedGap],
     stakes: UseByHour,
 ) -> list[Finding]:
     return gap_findings(gap_reports(expectations, gaps, decisions, stakes), "EUR")

@@ -1,5 +1,5 @@
--- The terms of a node's share-seconds add up to its installed capacity, and none are allocated beyond
--- the capacity.
+-- The terms of a node's share-seconds add up to its installed capacity, and none are allocated
+-- beyond the capacity.
 with
 
 clusters as (

@@ -1,5 +1,6 @@
--- No two segments of a pod and resource overlap, and no segment leaves its hour or is billed for longer
--- than it lasts. Microseconds are compared, because adding an interval to a time with a zone is slow.
+-- No two segments of a pod and resource overlap, and no segment leaves its hour or is billed for
+-- longer than it lasts. Microseconds are compared, because adding an interval to a time with a zone
+-- is slow.
 with
 
 clusters as (
