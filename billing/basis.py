@@ -3,8 +3,8 @@
 Put here: writing the basis, and reading it back for a recount.
 Not here: the documents that name it (`invoice`, `statement`).
 
-Nothing in it depends on when or in which order evidence arrived or was asked for, nor on the time
-of the close, so that the same evidence under the same decisions has the same basis.
+The basis does not depend on the time of the close, nor on the time and order in which evidence
+arrived: the same evidence and decisions give the same basis.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Basis:
 
     period: BillingPeriod
     currency: str
-    decisions: Decisions  # the copies that held in the period
+    decisions: Decisions  # the rows that are valid in the period
     product_facts: Mapping[str, str]
     evidence: Mapping[str, Mapping[str, list[str]]]
     check_result: CheckResult

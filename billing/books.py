@@ -90,7 +90,7 @@ class LedgerDocuments:
     def corrected_lines(
         self, corrections: Iterable[RecordEvent]
     ) -> Iterator[tuple[Line, RecordEvent | None]]:
-        """Lines of corrections; with each the later void of the document that it corrects."""
+        """The lines of corrections, each with the later void of the corrected document, or None."""
         voids = self.ledger.voids()
         for event in corrections:
             sealed = self.record.sealed(str(event.body["corrections_sha256"]))

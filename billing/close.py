@@ -101,11 +101,11 @@ def close_period(
     facts_sha256: str | None = None,
     reader: FactsReader | None = None,
 ) -> CloseResult:
-    """Close a period, or show what closing it would do. Closing a closed one changes nothing.
+    """Close a period, or with `dry_run` show its documents. A closed period does not change.
 
-    With `facts_sha256`, the hash that a dry run showed, other facts are refused.
-    With `model_pages` the month's bundle explains its columns. With `reader`, `check` has read the
-    facts already.
+    `facts_sha256`: the hash that a dry run showed; other facts are refused.
+    `model_pages`: returns the page of the models for the bundle of the month.
+    `reader`: has the facts that `check_period` read.
     """
     record = Record(home.record_store())
     ledger = record.ledger()
@@ -116,14 +116,15 @@ def close_period(
     if not dry_run:
         _require_grace_over(period, decisions, clock)
     books = LedgerDocuments(record, ledger)
-    check_result, plan = _check_and_plan(
-        home, period, decisions, check_period, books, clock, reader
-    )
+    check_result = check_period()
+    grounds = read_grounds(home, home.warehouse_path, period, decisions, check_result, reader)
+    plan = plan_from(books, grounds, clock.now().replace(microsecond=0))
     if facts_sha256 is not None and facts_sha256 != check_result.facts_sha256:
         raise FactsChangedSinceCheck(period, facts_sha256, check_result.facts_sha256)
     if dry_run:
         result = _as_planned(plan, check_result, decisions, period, read_estimates(home, period))
-        write_estimates(home, period, _billed(result), clock.now())
+        billed = {document.tenant: document.billed_nanos for document in result.invoices}
+        write_estimates(home, period, billed, clock.now())
         return result
     require_billable(check_result, str(plan.basis["currency"]))
     require_held(home.landing_store(), period, plan.basis["evidence"])
@@ -149,20 +150,6 @@ def _files_of(
         **month_files([*earlier, *drafts], plan.statement, plan.basis),
         **verifier_file(),
     }
-
-
-def _check_and_plan(
-    home: Home,
-    period: BillingPeriod,
-    decisions: Decisions,
-    check_period: CheckPeriod,
-    books: LedgerDocuments,
-    clock: Clock,
-    reader: FactsReader | None,
-) -> tuple[CheckResult, ClosePlan]:
-    check_result = check_period()
-    grounds = read_grounds(home, home.warehouse_path, period, decisions, check_result, reader)
-    return check_result, plan_from(books, grounds, clock.now().replace(microsecond=0))
 
 
 def closes_from(period: BillingPeriod, decisions: Decisions) -> datetime:
@@ -198,10 +185,6 @@ def _as_planned(
         closed=False,
         facts_sha256=check_result.facts_sha256,
     )
-
-
-def _billed(result: CloseResult) -> dict[str, int]:
-    return {document.tenant: document.billed_nanos for document in result.invoices}
 
 
 def _as_recorded(

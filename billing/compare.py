@@ -1,6 +1,6 @@
-"""The same facts under the published rules of other tools, and the difference per tenant.
+"""The facts of a period under the published rules of other tools, and the difference per tenant.
 
-Put here: the rules, each with its tool, and reading the pods that they are applied to.
+Put here: the rules, each with its tool, and reading the pods of a period.
 Not here: the rule of gpu-ledger itself (`fct_charges`).
 
 Each rule follows the publication of its tool and is tested against published numbers. All rules use
@@ -87,13 +87,13 @@ class RuleDifference:
         return self.rule_nanos - self.ledger_nanos
 
 
-def moc(lives: Sequence[PricedPodUse]) -> Fraction:
-    """Steps with the pod, less outages; whole hours and cents per cluster, class and price."""
+def moc(uses: Sequence[PricedPodUse]) -> Fraction:
+    """Steps with the pod, without outages; whole hours and cents per cluster, class and price."""
     seconds: defaultdict[tuple[str, str, int], int] = defaultdict(int)
-    for life in lives:
-        if not life.is_slice:  # a MIG slice is a service unit without a price there
-            key = (life.cluster_id, life.gpu_class, life.rate_nanos_per_hour)
-            seconds[key] += _stepped_seconds(life) * life.device_count
+    for use in uses:
+        if not use.is_slice:  # a MIG slice is a service unit without a price there
+            key = (use.cluster_id, use.gpu_class, use.rate_nanos_per_hour)
+            seconds[key] += _stepped_seconds(use) * use.device_count
     cents = 0
     for (_, _, rate), total in seconds.items():
         hours = -(-total // 3600)
@@ -101,54 +101,54 @@ def moc(lives: Sequence[PricedPodUse]) -> Fraction:
     return Fraction(cents * NANOS_PER_CENT)
 
 
-def _stepped_seconds(life: PricedPodUse) -> int:
+def _stepped_seconds(use: PricedPodUse) -> int:
     spans = []
-    for run in life.sampled:
+    for run in use.sampled:
         first = -(-int(run.first_at.timestamp()) // STEP_SECONDS) * STEP_SECONDS
         last = int(run.last_at.timestamp()) // STEP_SECONDS * STEP_SECONDS
         if first <= last:
             spans.append(Interval(_instant(first), _instant(last + STEP_SECONDS)))
-    clipped = [span for one in union(spans) if (span := one.clipped_to(life.window))]
-    outages = intersection(clipped, life.outages)
+    clipped = [span for joined in union(spans) if (span := joined.clipped_to(use.window))]
+    outages = intersection(clipped, use.outages)
     return sum(one.seconds for one in clipped) - sum(one.seconds for one in outages)
 
 
-def opencost(lives: Sequence[PricedPodUse]) -> Fraction:
-    """From a pod's first sample to its last, over every gap between them."""
-    return sum((_first_to_last(life) * _price(life, life.weight) for life in lives), Fraction(0))
+def opencost(uses: Sequence[PricedPodUse]) -> Fraction:
+    """From the first sample of a pod to the last, with all gaps between them."""
+    return sum((_first_to_last(use) * _price(use, use.weight) for use in uses), Fraction(0))
 
 
-def _first_to_last(life: PricedPodUse) -> int:
-    if not life.sampled:
+def _first_to_last(use: PricedPodUse) -> int:
+    if not use.sampled:
         return 0
-    first = min(run.first_at for run in life.sampled)
-    last = max(run.last_at for run in life.sampled)
+    first = min(run.first_at for run in use.sampled)
+    last = max(run.last_at for run in use.sampled)
     return int((last - first).total_seconds()) or RESOLUTION_SECONDS
 
 
-def koku(lives: Sequence[PricedPodUse]) -> Fraction:
+def koku(uses: Sequence[PricedPodUse]) -> Fraction:
     """Sampled time, by the slices of a card's compute that a MIG instance has."""
     return sum(
         (
-            _sampled_seconds(life) * _price(life, life.compute_share if life.is_slice else 1)
-            for life in lives
+            _sampled_seconds(use) * _price(use, use.compute_share if use.is_slice else 1)
+            for use in uses
         ),
         Fraction(0),
     )
 
 
-def koku_without_slices(lives: Sequence[PricedPodUse]) -> Fraction:
+def koku_without_slices(uses: Sequence[PricedPodUse]) -> Fraction:
     """Sampled time; a MIG instance costs as much as a card."""
-    return sum((_sampled_seconds(life) * _price(life, 1) for life in lives), Fraction(0))
+    return sum((_sampled_seconds(use) * _price(use, 1) for use in uses), Fraction(0))
 
 
-def _sampled_seconds(life: PricedPodUse) -> int:
-    return sum(int((run.last_at - run.first_at).total_seconds()) for run in life.sampled)
+def _sampled_seconds(use: PricedPodUse) -> int:
+    return sum(int((run.last_at - run.first_at).total_seconds()) for run in use.sampled)
 
 
-def _price(life: PricedPodUse, weight: Fraction | int) -> Fraction:
+def _price(use: PricedPodUse, weight: Fraction | int) -> Fraction:
     """Nanos per second."""
-    return Fraction(weight) * life.device_count * life.rate_nanos_per_hour / 3600
+    return Fraction(weight) * use.device_count * use.rate_nanos_per_hour / 3600
 
 
 def _instant(seconds: int) -> datetime:
@@ -189,11 +189,11 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def compare(lives: Iterable[PricedPodUse], billed: Mapping[str, int]) -> list[RuleDifference]:
+def compare(uses: Iterable[PricedPodUse], billed: Mapping[str, int]) -> list[RuleDifference]:
     """Per tenant and rule, against the exact cost of the ledger; rounded once per tenant."""
     by_tenant: defaultdict[str, list[PricedPodUse]] = defaultdict(list)
-    for life in lives:
-        by_tenant[life.tenant].append(life)
+    for use in uses:
+        by_tenant[use.tenant].append(use)
     return [
         RuleDifference(
             tenant, rule.name, billed.get(tenant, 0), _rounded(rule.nanos(by_tenant[tenant]))

@@ -54,8 +54,8 @@ def billed_so_far(lines: Iterable[Line], period: BillingPeriod) -> dict[ChargeKe
     return dict(billed)
 
 
-def left_of(billed: Mapping[ChargeKey, Billed], charge: ChargeKey) -> int:
-    """The remaining amount of a charge: with its corrections and credits."""
+def remaining_nanos(billed: Mapping[ChargeKey, Billed], charge: ChargeKey) -> int:
+    """The amount of a charge that is left after its corrections and credits."""
     credit = replace(charge, credited=True)
     return sum(billed[key].nanos for key in (charge, credit) if key in billed)
 
@@ -76,7 +76,7 @@ def corrections_of(
     charges = {c.key: c for c in recounted if c.key.belongs_to is BelongsTo.TENANT}
     require_credits_within(charges)
     billed = billed_so_far(books, period)
-    to_bill_again = _not_billed_again(period, books, withdrawn)
+    to_bill_again = _unbilled_withdrawals(period, books, withdrawn)
     lines: list[Line] = []
     for key in sorted({*charges, *billed}):
         before, after = billed.get(key, Billed()), charges.get(key)
@@ -85,7 +85,7 @@ def corrections_of(
         if not (difference.device_seconds or difference.cost_nanos):
             continue
         for line in to_bill_again.get(key, []) if after else []:
-            lines.append(_billed_again(line, before))
+            lines.append(_bill_again(line, before))
             before += lines[-1]
         difference = _correction(period, key, before, after, reason, original)
         if difference.device_seconds or difference.cost_nanos:
@@ -93,7 +93,7 @@ def corrections_of(
     return lines
 
 
-def _not_billed_again(
+def _unbilled_withdrawals(
     period: BillingPeriod, books: Iterable[Line], withdrawn: Iterable[WithdrawnLine]
 ) -> dict[ChargeKey, list[WithdrawnLine]]:
     """The voided lines for use in a period that no correction has billed again."""
@@ -106,7 +106,7 @@ def _not_billed_again(
     return found
 
 
-def _billed_again(withdrawn: WithdrawnLine, before: Billed) -> Line:
+def _bill_again(withdrawn: WithdrawnLine, before: Billed) -> Line:
     line = withdrawn.line
     seconds = before.device_seconds + line.device_seconds
     cost_nanos = line.cost_nanos

@@ -140,7 +140,7 @@ class RecordEvent:
 
     @property
     def enclosed_sha256s(self) -> tuple[str, ...]:
-        """The seals of issued files that a later version of the code could not write again."""
+        """The seals of issued files with text in the record: later code may render other bytes."""
         return tuple(cast("list[str]", self.body.get("enclosed_sha256s", [])))
 
     def documents(self) -> Iterator[NumberedDocument]:
@@ -150,7 +150,7 @@ class RecordEvent:
             yield NumberedDocument(entry["number"], entry["sha256"], self.period, self.sequence)
 
     def sealed_sha256s(self) -> Iterator[str]:
-        """Every sealed object that this event stands on."""
+        """The hashes of all sealed objects that this event names."""
         for name, value in sorted(self.body.items()):
             if name.endswith("_sha256") and isinstance(value, str) and value:
                 yield value

@@ -1,6 +1,6 @@
-"""The walk from an invoice line to the bytes it came from, and from bytes to the lines they affect.
+"""The steps from an invoice line to the bytes of its evidence, and from bytes to affected lines.
 
-Put here: the stops of the walk with their rows, and their short form for a screen.
+Put here: each step with its rows, and a short form for a screen.
 Not here: printing, or calculating: every row is read from its place.
 
     document > line > pods (sealed) > pod-hours (facts) > rules (method of each hour)

@@ -21,7 +21,7 @@ FINDINGS_NAMED = 20
 
 
 class PeriodNotBillable(NotBillable):
-    """Check says no."""
+    """A finding or a missing check blocks the close."""
 
     code = "CLOSE-001"
 

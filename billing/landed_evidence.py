@@ -1,6 +1,6 @@
-"""The landed responses that a bill is based on: their hashes, their bytes, and that they are kept.
+"""The landed responses behind a bill: their hashes and their bytes.
 
-Put here: the hashes of a period, reading one response, the check that all of them are there.
+Put here: the hashes of a period, reading a response, the check that all responses exist.
 Not here: landing them (`ingestion.landing`), or decoding.
 
 No code of gpu-ledger deletes from a landing. A response that was deleted in another way is found
@@ -142,7 +142,7 @@ def read_response(landing: Store, digest: str) -> bytes:
 
 
 def find_in_response(landing: Store, digest: str, text: str) -> ResponseMentions:
-    """How often a response names a text, and at which bytes."""
+    """The number of times that a response contains a text, and the first places."""
     body = read_response(landing, digest)
     wanted = text.encode()
     offsets: list[str] = []

@@ -1,4 +1,4 @@
-"""The lines of a document, and how they are rounded: the exact sum once, then the lines to it.
+"""The lines of a document, and their rounding: the exact sum once, then each line.
 
 Put here: a line, the order of lines, and the cents of each.
 Not here: the rounding rule itself (`domain.money`), or the document around the lines (`invoice`).
@@ -18,8 +18,8 @@ from domain.money import round_lines_to_minor_units
 
 class LineKind(StrEnum):
     USAGE = "usage"
-    CREDIT = "credit"  # given back for an outage
-    CORRECTION = "correction"  # of a period that was closed before
+    CREDIT = "credit"  # for an outage
+    CORRECTION = "correction"  # of an earlier, closed period
     VOID = "void"  # negates a line of a voided invoice
 
 
@@ -29,7 +29,7 @@ class Line:
 
     number: int
     kind: LineKind
-    charge_period: str  # the month in which it was used; of a correction an earlier one
+    charge_period: str  # the month of the use; for a correction an earlier month
     key: ChargeKey
     ended_at: datetime
     rate_nanos_per_hour: int
@@ -37,13 +37,13 @@ class Line:
     cost_nanos: int
     billed_nanos: int = 0
     reason: str = ""
-    seconds_before: int = 0  # of a correction: the billed sum so far
+    seconds_before: int = 0  # for a correction: the billed sum so far
     nanos_before: int = 0
     refers_to: str = ""  # the number of the document that it corrects or voids
 
     @property
     def rounding_key(self) -> str:
-        """Ties go to the line that stands first."""
+        """Of equal remainders, that of the first line is rounded up."""
         return f"{self.number:09}"
 
 
@@ -57,7 +57,7 @@ class Total:
 
 
 def usage_lines(charges: Iterable[Charge], period: BillingPeriod) -> list[Line]:
-    """One line per charge or credit, by class, shape, cluster and time; never by arrival."""
+    """One line per charge or credit, in the order of their keys."""
     return [
         Line(
             number=number,
@@ -73,7 +73,7 @@ def usage_lines(charges: Iterable[Charge], period: BillingPeriod) -> list[Line]:
     ]
 
 
-def rounded(lines: Sequence[Line], currency: str) -> Total:
+def round_lines(lines: Sequence[Line], currency: str) -> Total:
     """Round the lines to cents; lines without a currency (consumption) stay without amounts."""
     if not currency:
         return Total(tuple(lines), 0, 0)

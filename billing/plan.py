@@ -20,7 +20,7 @@ from billing.invoice import (
     invoice_document,
     measured_section,
 )
-from billing.lines import Line, LineKind, rounded, usage_lines
+from billing.lines import Line, LineKind, round_lines, usage_lines
 from billing.sealing import Document
 from billing.statement import statement_document
 from billing.usage import NO_USAGE, DocumentUsage, PodUse
@@ -45,7 +45,6 @@ class Draft:
     number: str
     tenant: str
     billed_nanos: int
-    exact_nanos: int
     document: Document
 
 
@@ -69,7 +68,7 @@ def plan_close(
     issued: Sequence[str],
     issued_at: datetime,
 ) -> ClosePlan:
-    """One document per tenant that used anything or has a correction, in order of their names."""
+    """One document for each tenant with use or a correction, in order of their names."""
     basis = grounds.basis
     by_tenant = grounds.usage.by_tenant()
     tenants = sorted({*by_tenant, *corrections})
@@ -104,10 +103,10 @@ def _draft(
 ) -> Draft:
     lines = [_with_outage(line, basis, usage) for line in usage_lines(usage.charges, basis.period)]
     lines += [replace(line, number=len(lines) + n) for n, line in enumerate(corrections, start=1)]
-    total = rounded(lines, basis.currency)
+    total = round_lines(lines, basis.currency)
     header = _header(basis, lines, usage, tenant, number, issued_at, stands_on)
     document = invoice_document(header, total, usage)
-    return Draft(number, tenant, total.billed_nanos, total.exact_nanos, document)
+    return Draft(number, tenant, total.billed_nanos, document)
 
 
 def _with_outage(line: Line, basis: Basis, usage: DocumentUsage) -> Line:
@@ -166,11 +165,11 @@ def _header(
             period.interval,
         ),
         stands_on=stands_on,
-        decisions=_copied(basis, usage, tenant, clusters_of(lines)),
+        decisions=_decisions_of(basis, usage, tenant, clusters_of(lines)),
     )
 
 
-def _copied(
+def _decisions_of(
     basis: Basis, usage: DocumentUsage, tenant: str, clusters: Sequence[str]
 ) -> dict[str, list[dict[str, str]]]:
     """The decision rows of this tenant and its clusters, as in the files.

@@ -85,16 +85,14 @@ DESCRIPTIONS: Mapping[str, str] = {
     "events": "One row per event of the record, in order; each is chained to the one before it.",
     "documents": "One row per issued document: invoices, voids and consumption statements.",
     "document_lines": "One row per line of an issued document.",
-    "corrections": (
-        "One row per correction of a charge of a closed period, whether an invoice has it or not."
-    ),
+    "corrections": ("One row per correction of a charge of a closed period, billed or not."),
 }
 
 COLUMNS: Mapping[str, str] = {
     "sequence": "Number of the event in the record.",
     "kind": "Kind of the event or of the line, such as period_closed, usage or correction.",
     "billing_period": (
-        "The calendar month in UTC: of a document, the month whose close issued it; of a "
+        "The calendar month in UTC: for a document, the month whose close issued it; for a "
         "correction, the corrected month."
     ),
     "recorded_at": "When it was recorded, UTC.",
@@ -105,26 +103,26 @@ COLUMNS: Mapping[str, str] = {
     "number": "Number of the document.",
     "document": "`invoice`, `void` or `consumption_statement`.",
     "status": (
-        "Of a document `Issued` or `Voided`; of a correction `billed` when an invoice has it, "
-        "`withdrawn` when the corrected document was voided first, else `pending`."
+        "For a document `Issued` or `Voided`. For a correction `billed` if an invoice has it, "
+        "`withdrawn` if the corrected document was voided first, else `pending`."
     ),
     "tenant": "The tenant (a namespace).",
     "currency": "Currency of the amounts; '' without a price list.",
     "issued_at": "When the document was issued, UTC.",
     "exact_nanos": "Exact total in 10⁻⁹ currency units, before cents.",
     "billed_nanos": "Billed amount in 10⁻⁹ currency units, whole cents.",
-    "voids": "Number of the document that this one voids; '' for any other document.",
+    "voids": "Number of the document that this void negates; '' for other documents.",
     "document_sha256": "Hash of the sealed document.",
     "line": "Number of the line in its document.",
-    "charge_period": "Month of the use; of a correction an earlier one than the document's.",
+    "charge_period": "Month of the use; for a correction, an earlier month than the document's.",
     "cluster_id": "The cluster's ID (UID of its kube-system namespace).",
     "gpu_class": "The priced class of the card.",
     "mig_profile": "`whole`, or the MIG profile such as 1g.5gb.",
-    "rate_id": "The price that applies; '' when there is none.",
-    "device_seconds": "Billed device-seconds; of a correction the difference.",
-    "cost_nanos": "Exact cost in 10⁻⁹ currency units; of a correction the difference.",
-    "reason": "Reason of a correction or of a void; '' elsewhere.",
-    "corrects_number": "Number of the corrected document; '' when the tenant had none.",
+    "rate_id": "ID of the price that applies; '' without a price.",
+    "device_seconds": "Billed device-seconds; for a correction, the difference.",
+    "cost_nanos": "Exact cost in 10⁻⁹ currency units; for a correction, the difference.",
+    "reason": "Reason of a correction or of a void; '' for other lines.",
+    "corrects_number": "Number of the corrected document; '' if the tenant had no document.",
 }
 
 ESTIMATES = {

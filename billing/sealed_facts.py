@@ -1,6 +1,6 @@
 """The facts of a closed period as its close sealed them: their inputs and their hash.
 
-Put here: reading these, so that lost facts are counted again and compared.
+Put here: reading both, so that lost facts can be counted again and compared.
 Not here: counting (`warehouse.build`), or the corrections of later evidence (`recount`).
 
 Attempts after the close do not count. Attempts before it about hours of the period are recognised
@@ -27,7 +27,7 @@ from warehouse.build import SealedFacts
 from warehouse.store import Store
 
 PRECISION = timedelta(seconds=1)
-"""Of the recorded time of a close."""
+"""The precision of the recorded time of a close."""
 
 
 @dataclass(frozen=True, slots=True)

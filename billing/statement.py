@@ -1,4 +1,4 @@
-"""The provider's statement: where all capacity went, the provider's own use, all that was issued.
+"""The provider's statement: the use of all capacity, its own use, and the issued documents.
 
 Put here: the statement as a sealed document, and its CSV.
 Not here: the programme's report, which is sealed with it (`ccsp`).
@@ -18,7 +18,7 @@ from typing import Any
 from billing.basis import Basis
 from billing.ccsp import ReportedClusterHour, ReportedNodeHour, sealed_runs
 from billing.invoice import line_entry, party_entry
-from billing.lines import rounded, usage_lines
+from billing.lines import round_lines, usage_lines
 from billing.sealing import Document
 from billing.usage import Charge
 from domain.csv_text import csv_bytes
@@ -99,7 +99,7 @@ def statement_document(
         {"number": number, "tenant": tenant, "billed_cost": format_nanos(nanos, digits)}
         for number, tenant, nanos in issued
     ]
-    own = rounded(usage_lines(facts.own_charges, basis.period), basis.currency)
+    own = round_lines(usage_lines(facts.own_charges, basis.period), basis.currency)
     return {
         "schema": SCHEMA,
         "billing_period": basis.period.name,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from billing.books import LedgerDocuments
-from billing.corrections import billed_so_far, left_of
+from billing.corrections import billed_so_far, remaining_nanos
 from billing.events import (
     EventKind,
     Ledger,
@@ -87,7 +87,7 @@ def require_voidable(books: LedgerDocuments, number: str) -> None:
     others = (line for line in pending if line.refers_to != number)
     billed = [*books.issued_lines(), *others]
     for (name, key), nanos in returned.items():
-        left = left_of(billed_so_far(billed, BillingPeriod(name)), key)
+        left = remaining_nanos(billed_so_far(billed, BillingPeriod(name)), key)
         if nanos > max(left, 0):
             seen = f"{key.gpu_class} {key.mig_profile} of {name} would return "
             seen += f"{format_nanos(nanos)}; after corrections {format_nanos(left)} is left"
@@ -96,7 +96,7 @@ def require_voidable(books: LedgerDocuments, number: str) -> None:
 
 # The void -----------------------------------------------------------------------------------------
 
-_OF_THE_VOIDED = ("billing_period", "period_started_at", "period_ended_at", "issued_at")
+_VOIDED_FIELDS = ("billing_period", "period_started_at", "period_ended_at", "issued_at")
 
 
 def open_period_after(ledger: Ledger, period: str) -> BillingPeriod:
@@ -108,7 +108,7 @@ def open_period_after(ledger: Ledger, period: str) -> BillingPeriod:
     return candidate
 
 
-def negated(
+def negate(
     original: Mapping[str, Any],
     number: str,
     period: BillingPeriod,
@@ -129,18 +129,18 @@ def negated(
         "tax": {**original["tax"], "amount": _minus(original["tax"]["amount"])},
         "total_payable": _minus(original["total_payable"]),
         "payment": {**original["payment"], "due_on": "", "terms": "", "bank_details": []},
-        "lines": [_negated_line(line, original["number"]) for line in original["lines"]],
-        "workload_days": [_negated_use(day) for day in original["workload_days"]],
-        "pods": [_negated_use(pod) for pod in original["pods"]],
+        "lines": [_negate_line(line, original["number"]) for line in original["lines"]],
+        "workload_days": [_negate_use(day) for day in original["workload_days"]],
+        "pods": [_negate_use(pod) for pod in original["pods"]],
         "voids": original["number"],
-        "voided": {name: original[name] for name in _OF_THE_VOIDED},
+        "voided": {name: original[name] for name in _VOIDED_FIELDS},
         "reason": reason,
     }
 
 
-def _negated_line(line: Mapping[str, Any], number: str) -> Document:
+def _negate_line(line: Mapping[str, Any], number: str) -> Document:
     return {
-        **_negated_use(line),
+        **_negate_use(line),
         "kind": LineKind.VOID.value,
         "billed_cost": _minus(line["billed_cost"]),
         "reason": f"voids line {line['line']} of {number}",
@@ -148,7 +148,7 @@ def _negated_line(line: Mapping[str, Any], number: str) -> Document:
     }
 
 
-def _negated_use(entry: Mapping[str, Any]) -> Document:
+def _negate_use(entry: Mapping[str, Any]) -> Document:
     return {**entry, "device_seconds": -entry["device_seconds"], "cost": _minus(entry["cost"])}
 
 
@@ -178,7 +178,7 @@ def commit_void(
         void_number = number_text(series, next_position(series, numbers))
         issued_at = clock.now().replace(microsecond=0)
         original: dict[str, Any] = books.document(number)
-        document: Document = negated(original, void_number, period, issued_at, reason)
+        document: Document = negate(original, void_number, period, issued_at, reason)
         body = {
             "period": period.name,
             "voids": number,

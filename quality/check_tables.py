@@ -1,4 +1,4 @@
-"""The check in the warehouse: tables beside the marts, for readers of the published copy.
+"""The tables of checks in the warehouse, for readers of the published copy.
 
 Put here: their columns, and replacing one period's rows in one transaction.
 Not here: the check as billing takes it, which is a value (`domain.findings.Check`).
@@ -96,7 +96,7 @@ COLUMNS: Mapping[str, str] = {
     "state": "Coverage status of the hour.",
     "reason": "Reason of the coverage status.",
     "expected_count": "Expected samples, or seconds of the watch.",
-    "seen_count": "Those of them that landed.",
+    "seen_count": "Expected samples or seconds with evidence.",
     "evaluated_row_count": "Rows that the check evaluated.",
     "failed_row_count": "Rows that failed it.",
     "result": "Result of a suite as JSON; '' for any other check.",

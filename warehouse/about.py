@@ -26,7 +26,7 @@ ESTIMATED, FINAL = "estimated", "final"
 
 @dataclass(frozen=True, slots=True)
 class AboutPeriod:
-    """How one period in the file stands."""
+    """One period in the file: its completeness, amounts and findings."""
 
     billing_period: str
     amounts: str  # estimated or final

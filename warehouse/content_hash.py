@@ -40,7 +40,7 @@ def columns_of(
 def columns_of_all(
     connection: duckdb.DuckDBPyConnection, schema: str, database: str = ""
 ) -> dict[str, dict[str, str]]:
-    """The columns of every table and view of a schema: asking for one costs as much as for all."""
+    """The columns of all tables and views of a schema; one query for all is as fast as for one."""
     rows = connection.execute(
         "select table_name, column_name, data_type from duckdb_columns() "
         "where database_name = coalesce(nullif($database, ''), current_database()) "
@@ -103,7 +103,7 @@ def mart_names(connection: duckdb.DuckDBPyConnection, schema: str = "marts") -> 
 def row_counts(
     connection: duckdb.DuckDBPyConnection, schema: str = "marts"
 ) -> dict[str, dict[str, int]]:
-    """Billing period → mart → rows, of every period that has any; one question for all of them."""
+    """Billing period → mart → number of rows, for all periods with rows, by one query."""
     counted = " union all ".join(
         f"select billing_period, '{mart}', count(*) from {schema}.{mart} group by billing_period"
         for mart in mart_names(connection, schema)

@@ -85,7 +85,7 @@ class DbtTest:
 
 
 def profile_of_duckdb(database: Path, target: str) -> Profile:
-    """How dbt opens a database: alone, with our bounds, and with nothing to undo."""
+    """dbt opens a database alone, with the limits of `connection`, and without transactions."""
     output = {
         "type": "duckdb",
         "path": str(database),
@@ -113,11 +113,11 @@ PROFILE_OF_SPARK: Profile = {
         }
     },
 }
-"""How dbt uses the session of this process."""
+"""dbt uses the Spark session of this process."""
 
 
 def write_profile(folder: Path, profile: Profile) -> None:
-    """The profile for one home: constant, so that dbt's parsed project stays valid."""
+    """Write the profile if it changed: an unchanged file keeps dbt's parsed project valid."""
     text = json.dumps({"gpu_ledger": profile}, indent=2, sort_keys=True) + "\n"  # JSON is YAML
     path = folder / "profiles.yml"
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -168,7 +168,7 @@ class DbtProject:
         try:
             return _run_dbt(self._database, *command, *places(self._folder))
         finally:
-            _let_go()
+            _close_database()
 
 
 class SparkProject:
@@ -185,7 +185,7 @@ class SparkProject:
 
 
 def _run_dbt(database: Path, *command: str) -> Any:
-    """The outcome of one command of dbt; raises ModelFailed when it could not begin or go on."""
+    """The outcome of one command of dbt; raises ModelFailed if dbt itself failed."""
     from dbt.cli.main import dbtRunner  # 1.3 s, which commands that only read facts need not wait
 
     # dbt prints to stdout; its result and its log contain the same.
@@ -199,7 +199,7 @@ def _run_dbt(database: Path, *command: str) -> Any:
 
 
 def places(folder: Path) -> list[str]:
-    """Where dbt reads and where it may write, as its options."""
+    """The options of dbt for the folders that it reads and writes."""
     return [
         *("--project-dir", str(dbt_project_dir())),
         *("--profiles-dir", str(folder)),
@@ -210,7 +210,7 @@ def places(folder: Path) -> list[str]:
 
 _OF_FAILED_TESTS = ["LogTestResult", "RunResultWarning", "RunResultWarningMessage"]
 WARNINGS = json.dumps({"error": "all", "warn": _OF_FAILED_TESTS})
-"""Every warning of dbt is an error, but for a data test that failed: that one is a result."""
+"""Every warning of dbt is an error, except for a failed data test, which is a result."""
 
 FLAGS = (
     "--log-level",
@@ -230,7 +230,7 @@ FLAGS = (
 
 @contextlib.contextmanager
 def _quiet_log() -> Iterator[None]:
-    """Without Python's traceback for each line that dbt cannot write to its log."""
+    """Suppress Python's traceback for each line that dbt cannot write to its log."""
     before = logging.raiseExceptions
     logging.raiseExceptions = False
     try:
@@ -239,8 +239,8 @@ def _quiet_log() -> Iterator[None]:
         logging.raiseExceptions = before
 
 
-def _let_go() -> None:
-    """Close the database: the adapter would keep it open for the rest of the process."""
+def _close_database() -> None:
+    """Close the database, which the adapter would keep open until the process ends."""
     from dbt.adapters.duckdb.connections import DuckDBConnectionManager  # as above
 
     manager: Any = DuckDBConnectionManager
@@ -257,7 +257,7 @@ def parse_project(folder: Path, database: Path) -> Manifest:
 
 
 def require_models(results: Sequence[NodeResult], remedy: str = LOG_REMEDY) -> None:
-    """Refuse to go on when a model failed or was skipped."""
+    """Raise ModelFailed if a model failed or was skipped."""
     broken = [r for r in results if str(r.status) != "success"]
     if broken:
         failed = [r for r in broken if str(r.status) == "error"] or broken
@@ -265,13 +265,13 @@ def require_models(results: Sequence[NodeResult], remedy: str = LOG_REMEDY) -> N
 
 
 def tests_of(results: Sequence[NodeResult], row_counts: Mapping[str, int]) -> list[DbtTest]:
-    """The data tests that ran, by name, with how many rows each of them looked at."""
+    """The executed data tests by name, each with the number of rows of its model."""
     found = [_test(r, row_counts) for r in results if _kind(r) == "test"]
     return sorted(found, key=lambda test: test.name)
 
 
 def tested_models(results: Sequence[NodeResult]) -> frozenset[str]:
-    """The models, seeds and sources that the data tests which ran are about."""
+    """The models, seeds and sources of the executed data tests."""
     return frozenset(_model_of(result.node) for result in results if _kind(result) == "test")
 
 

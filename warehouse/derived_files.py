@@ -8,7 +8,7 @@ Not here: their content (`ingestion`), or the time of compaction (`ingestion.evi
     runs/<source>/<cluster_id>/<day>.<table>.3.parquet          the attempts of a day together
     runs/<source>/<cluster_id>/<day>.attempts.3.json            which those are, and the hashes
 
-A day's file may hold more attempts than were asked for; rows say which attempt they are of.
+The file of a day may have more attempts than a build needs; each row names its attempt.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DerivedFilesInUse(TemporarilyUnavailable):
 def lock_derived_files(home_runs: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
     """Hold the lock of the derived files: no other process reads, compacts or removes them.
     Adding files needs no lock."""
-    # Beside the folder, which may be thrown away at any time.
+    # Beside the folder, which may be deleted at any time.
     lock = home_runs.with_name(f".{home_runs.name}_in_use")
     with hold_lock(lock, wait_seconds, lambda: DerivedFilesInUse(home_runs, wait_seconds)):
         yield
@@ -89,7 +89,7 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_note(path: Path) -> DerivedFilesNote | None:
-    """The note, if it is there and whole."""
+    """The note; None if it is missing or damaged."""
     try:
         text = path.read_bytes()
         written = msgspec.json.decode(text, type=_Written)
@@ -133,7 +133,7 @@ class DerivedFolder:
         return self.path / f"{name}{NOTE_SUFFIX}"
 
     def index(self, day: date) -> Path:
-        """The note of a day: from when it is there, the day counts as compacted."""
+        """The note of a day. Once it exists, the day counts as compacted."""
         return self.note(day.isoformat())
 
     def compacted(self) -> dict[str, date]:
@@ -145,7 +145,7 @@ class DerivedFolder:
         return found
 
     def whole(self, tables: Iterable[str]) -> set[str]:
-        """The attempts of which every table is there and noted; the folder is read once."""
+        """The attempts with all tables and a note; the folder is read once."""
         wanted = list(tables)
         names = {path.name for path in self.path.glob(f"*.{LAYOUT}.*")}
         loose: dict[str, set[str]] = {}
@@ -175,7 +175,7 @@ class DerivedFolder:
         ]
 
     def forget(self, name: str, tables: Iterable[str]) -> None:
-        """Remove the files of an attempt or a day; it counts as never made."""
+        """Remove the files of an attempt or a day, which then counts as not decoded."""
         for path in (self.note(name), *(self._file(name, table) for table in tables)):
             path.unlink(missing_ok=True)
 
@@ -191,7 +191,7 @@ class DerivedFolder:
         return sorted(path for path in paths if path.is_file())
 
     def present(self) -> set[str]:
-        """The attempts of which there is any file."""
+        """The attempts with at least one file."""
         loose = {path.name.partition(".")[0] for path in self.path.glob(f"*{PARQUET_SUFFIX}")}
         return loose | set(self.compacted())
 

@@ -3,7 +3,7 @@ classified once.
 
 Put here: the raw tables `claimed_devices`, `resources`, `device_kinds`, `device_weights` and
 `labelled_cards`.
-Not here: the rules (`domain.gpu`), or which labels a node had when (`dbt/`).
+Not here: the rules (`domain.gpu`), or the labels of each node over time (`dbt/`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from warehouse.raw_schema import create_table
 
 Row = Mapping[str, Any]
 NO_LABELS = "no labels"
-"""The label set of a node of which no labels were ever seen."""
+"""The label set of a node without observed labels."""
 
 _RESOURCES = """
     select resource from raw.kubernetes_pod_requests
@@ -106,7 +106,7 @@ def create_device_kinds(
 
 
 def catalogue_of(decisions: Decisions) -> Catalogue:
-    """The shipped products, extended by those that people decided."""
+    """The shipped products, and those of products.csv."""
     rows = {TableName.PRODUCTS: decisions.products}
     decided = canonical_files(lambda table: rows.get(table, ())).get("products.csv", "")
     return parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"), decided)
@@ -122,8 +122,7 @@ def _claimed(
     consumed: Mapping[str, str] | None,
     capacity: Mapping[str, str] | None,
 ) -> Row:
-    """Pods share the devices of their claim; all pods on a device without stated parts share
-    that device."""
+    """Pods share the devices of their claim. All pods of a device without stated parts share it."""
     resource, key = f"{driver}/{device}", claim_uid
     if share_id:
         resource = claimed_resource(driver, device, consumed or {}, capacity or {})
@@ -162,9 +161,9 @@ UNIT_LIMIT = 10**11
 
 
 def _class_units(kinds: Iterable[DeviceKind]) -> Units:
-    """Per class the smallest unit in which the shares seen are whole numbers, per dimension.
+    """The smallest unit of each class and dimension in which all shares are whole numbers.
 
-    Shares by bytes may have no common unit that can be counted: those are left out.
+    Shares by bytes without a common unit below UNIT_LIMIT are left out.
     """
     units: dict[str, tuple[int, int]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.memory_share.denominator):
@@ -179,7 +178,7 @@ def _class_units(kinds: Iterable[DeviceKind]) -> Units:
 
 
 def _countable(kind: Classified, units: Units) -> Classified:
-    """The kind, where its shares are whole numbers of its class's units."""
+    """The kind, if its shares are whole numbers in units of its class; else unclassified."""
     if not isinstance(kind, DeviceKind):
         return kind
     compute, memory = units.get(kind.gpu_class, (1, 1))
@@ -225,7 +224,7 @@ def _kind(
 def _labelled_cards(
     label_sets: Iterable[tuple[str, Mapping[str, str]]], catalogue: Catalogue
 ) -> Iterator[Row]:
-    """How many cards the labels of a node count, where they do."""
+    """The number of cards in each set of labels that states one."""
     for labels_sha256, labels in label_sets:
         for count in physical_cards({}, labels, catalogue).counts:
             if count.how_known is HowKnown.LABEL:
@@ -246,7 +245,7 @@ def _weights(
     decisions: Decisions,
     window: Interval,
 ) -> Iterator[Row]:
-    """A weight holds while the policy stays as it is."""
+    """The weights by interval of the policy."""
     pieces = window.split_at(decisions.cut_points(window, [TableName.POLICIES]))
     for labels_sha256, resource, kind in kinds:
         for piece in pieces:
@@ -267,5 +266,5 @@ def _weights(
 def _weight(
     kind: DeviceKind, catalogue: Catalogue, decisions: Decisions, instant: datetime
 ) -> Fraction | None:
-    """None where the table has no weight: such use is not priced, and a finding says so."""
+    """None if the table has no weight: the use has no price, and a finding reports it."""
     return weight(kind, WeightPolicy(decisions.mig_weight(instant).value), catalogue)

@@ -35,7 +35,7 @@ _JAVA_MEMORY = re.compile(r"Max\. Heap Size.*: ([\d.]+)([MG])")
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What computes the models, and for Spark where it runs and where it exchanges files."""
+    """The engine of the models; for Spark, its master and the place for exchanged files."""
 
     kind: str = DUCKDB
     master: str = ""  # "" is Spark's own: spark-submit's, spark-defaults.conf's, or local[*]

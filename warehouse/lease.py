@@ -1,4 +1,4 @@
-"""The lease: one writer at a time, and a number that shows when a writer has been overtaken.
+"""The lease: one writer at a time, and a number that shows that a later writer has followed.
 
 Put here: taking, renewing, checking and giving back the lease of a store.
 Not here: the refusal of stale writes itself: the record stores the fence in each event and refuses
@@ -28,11 +28,11 @@ LEASE_SECONDS = 600
 """Longer than the longest write to a record; a crashed holder blocks others for this long."""
 
 RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
-"""The expiry of a lease that was given back: over by the clock of every host, also a slow one."""
+"""The expiry of a released lease: in the past by the clock of every host."""
 
 
 class LeaseHeld(TemporarilyUnavailable):
-    """Another process is writing."""
+    """Another process holds the lease."""
 
     code = "LOCK-001"
 

@@ -18,16 +18,16 @@ from warehouse.dbt_run import FLAGS, ModelFailed, parse_project, places
 from warehouse.page_cache import write_to_cache
 
 TRACKER = "//d1fc8wv8zag5ca.cloudfront.net/2.9.0/sp.js"
-"""The one address in dbt's page from which a browser would load anything: usage statistics."""
+"""The only address from which a browser would load a file for dbt's page: usage statistics."""
 
 NO_TIME = "1970-01-01T00:00:00Z"
 
 PAGE_VERSION = 4
-"""Raised when the page of the same models changes: pages that are kept are known by it."""
+"""Increased when the page of the same models changes, so that cached pages are made again."""
 
 
 Lineage = Mapping[str, Mapping[str, Any]]
-"""Model → `columns`: column → the [[model, column], …] that it is made of."""
+"""Model → `columns`: column → the [[model, column], …] from which it is calculated."""
 
 
 def write_model_pages(folder: Path, path: Path, database: Path, lineage: Lineage) -> Path:
@@ -51,14 +51,14 @@ def write_model_pages(folder: Path, path: Path, database: Path, lineage: Lineage
     if written.exception is not None:
         raise ModelFailed(["(no pages)"], str(written.exception)) from written.exception
     page = (folder / "target" / "static_index.html").read_text(encoding="utf-8")
-    told = (folder / "target" / "manifest.json").read_text(encoding="utf-8")
-    page = page.replace(told, as_shown(told, lineage))
-    write_to_cache(path, _of_any_run(page.replace(TRACKER, "about:blank")).encode())
+    manifest_text = (folder / "target" / "manifest.json").read_text(encoding="utf-8")
+    page = page.replace(manifest_text, as_shown(manifest_text, lineage))
+    write_to_cache(path, _without_run_details(page.replace(TRACKER, "about:blank")).encode())
     return path
 
 
 def as_shown(manifest: str, lineage: Lineage) -> str:
-    """Its models, tests and macros by name, and each column with its type and its lineage.
+    """The manifest with its parts sorted by name, and each column with its type and its lineage.
 
     dbt lists them in the order of parsing; the order within each, such as that of columns, is
     intended. The page takes types from a catalogue of a database; here they are in the contracts.
@@ -80,8 +80,8 @@ def as_shown(manifest: str, lineage: Lineage) -> str:
     )
 
 
-def _of_any_run(page: str) -> str:
-    """Without when, where and by which run it was made: the same models are the same bytes."""
+def _without_run_details(page: str) -> str:
+    """The page without times, paths and run IDs: the same models give the same bytes."""
     for pattern, instead in (
         (r'("(?:generated_at|run_started_at|invocation_started_at)": )"[^"]*"', f'"{NO_TIME}"'),
         (r'("invocation_id": )"[^"]*"', '""'),

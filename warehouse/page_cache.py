@@ -16,26 +16,26 @@ from pathlib import Path
 CACHE = Path("gpu-ledger", "models")
 
 VERSIONS_KEPT = 4
-"""Two checkouts, or a version and the one before it, with and without a change that is tried."""
+"""Enough for two versions of the models, each with and without a change."""
 
 
-def find_cache_folder(otherwise: Path) -> Path:
-    """The folder; `otherwise` where there is none that can be written."""
+def find_cache_folder(fallback: Path) -> Path:
+    """The folder of the cache, or `fallback` if it cannot be written."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / CACHE
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # no home at all, as of many services
-        return otherwise
-    return folder if os.access(folder, os.W_OK) else otherwise
+    except (OSError, RuntimeError):  # a service without a home folder
+        return fallback
+    return folder if os.access(folder, os.W_OK) else fallback
 
 
 UNFINISHED = ".unfinished"
 UNFINISHED_SECONDS = 3600.0
-"""Older files were left by a process that was killed, or by a machine that went down."""
+"""Older unfinished files are from processes that were killed."""
 
 
 def write_to_cache(path: Path, body: bytes) -> None:
-    """Write a file whole or not at all, and forget the oldest of its kind."""
+    """Write a file whole or not at all, and remove the oldest files of its kind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, unfinished = tempfile.mkstemp(UNFINISHED, f".{path.name}.", path.parent)
     try:
@@ -44,10 +44,10 @@ def write_to_cache(path: Path, body: bytes) -> None:
         Path(unfinished).replace(path)
     finally:
         Path(unfinished).unlink(missing_ok=True)
-    _forget(path)
+    _remove_old(path)
 
 
-def _forget(path: Path) -> None:
+def _remove_old(path: Path) -> None:
     newest_first = sorted(_with_times(path.parent, f"*{path.suffix}"), reverse=True)
     older = [one for _, one in newest_first[VERSIONS_KEPT:]]
     limit = time.time() - UNFINISHED_SECONDS
@@ -59,5 +59,5 @@ def _forget(path: Path) -> None:
 
 def _with_times(folder: Path, pattern: str) -> Iterator[tuple[float, Path]]:
     for one in folder.glob(pattern):
-        with contextlib.suppress(FileNotFoundError):  # another process has just forgotten it
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
             yield one.stat().st_mtime, one

@@ -1,12 +1,12 @@
-"""The function `place_slices` of the models: on how few cards the MIG slices of a node class lie.
+"""The function `place_slices` of the models: the fewest cards for the MIG slices of a node class.
 
-Put here: the function, making it known to DuckDB, and applying it on Spark.
-Not here: the packing of one state (`domain.mig.packing`), when a node has which slices (`dbt/`),
-or how dbt gets to know the function (`warehouse.dbt_plugin`).
+Put here: the function, its registration in DuckDB, and its use on Spark.
+Not here: the packing of one state (`domain.mig.packing`), the slices of a node (`dbt/`), or the
+registration for dbt (`warehouse.dbt_plugin`).
 
-Of a node the counts of slices are known, and not which slice lies on which card. The model
-`int_slices_placed` hands over everything that changes these counts on one node of one GPU class in
-a period, and gets back the smallest numbers of cards over all layouts that these counts allow.
+The evidence has the number of slices of a node, but not the card of each slice. The model
+`int_slices_placed` passes all changes of these numbers on one node of one GPU class in a period,
+and receives the smallest numbers of cards over all layouts that are possible.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ if TYPE_CHECKING:
 
 Event = tuple[int, str, str, int, int]
 Slices = frozenset[tuple[tuple[str, int], int]]
-"""Profile and replicas per slice, and how many of them there are."""
+"""The profile and replicas of slices, and the number of these slices."""
 
 NO_SLICES: Slices = frozenset()
 
 
 class Level(NamedTuple):
-    """From one second to another, cards of a node class; those that are not cut are included."""
+    """Numbers of cards of a node class in an interval, with and without slices."""
 
     started_second: int
     ended_second: int
@@ -77,7 +77,7 @@ class Level(NamedTuple):
     running_cut_cards: int
     allocatable_cards: int
     offering_cards: int
-    is_exact: bool  # False where a search was too long: the numbers are then at least so large
+    is_exact: bool  # False if the search reached its limit: the numbers are then lower bounds
 
 
 def place_slices(mig_geometry: str, events: Iterable[Event]) -> list[Level]:
@@ -114,7 +114,7 @@ def _count_cards(
         frozenset((key, count) for key, count in slices.get(quantity, {}).items() if count > 0)
         for quantity in ("running", "offered", "allocatable")
     )
-    # The label counts all cards of the node, those that are not cut among them.
+    # The label counts all cards of the node, also those without slices.
     labelled, whole = cards.get("labelled_cards", 0), cards.get("offered_cards", 0)
     cut = labelled - whole if labelled > 0 and labelled >= whole else None
     found = (
@@ -140,7 +140,7 @@ def _pack(mig_geometry: str, wanted: Slices, offered: Slices, cards: int | None)
 
 
 def _instances(geometry: Geometry, slices: Slices) -> dict[MigProfile, int]:
-    """The GPU instances that slices stand for: n replicas stand for one instance."""
+    """The GPU instances of slices: n replicas are one instance."""
     counts: dict[MigProfile, int] = {}
     for (profile, replicas), count in sorted(slices):
         name = parse_profile(profile)
@@ -161,7 +161,7 @@ def _shipped() -> Catalogue:
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the function known to a DuckDB database while it is open; a second time is no error."""
+    """Register the function in an open DuckDB database, once."""
 
     known = connection.execute(
         "select 1 from duckdb_functions() where function_name = ?", [FUNCTION]
@@ -181,8 +181,7 @@ def _list_type(columns: Mapping[str, str]) -> str:
 
 
 def _place_many(geometries: Any, lists: Any) -> Any:
-    """As many node classes as DuckDB hands over at once, in columns: rows would need ten times
-    the memory."""
+    """Place the node classes of one batch of DuckDB. Columns need a tenth of the memory of rows."""
 
     columns: list[list[Any]] = [[] for _ in LEVEL]
     offsets = [0]
@@ -217,7 +216,7 @@ def place_on_spark(session: SparkSession) -> None:
 
 
 def place_node_class(events: pa.Table) -> pa.Table:
-    """The levels of one node class, from the rows of `int_slice_events` that are about it."""
+    """The levels of one node class, from its rows of `int_slice_events`."""
     [number] = events.column(KEY).unique().to_pylist()
     [geometry] = events.column("mig_geometry").unique().to_pylist()
     rows = zip(*(events.column(name).to_pylist() for name in EVENT), strict=True)

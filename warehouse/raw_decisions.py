@@ -29,7 +29,7 @@ CUTTING_TABLES = (
     TableName.OUTAGES,
     TableName.POLICIES,
 )
-"""Tables of which a change splits an hour."""
+"""A change in these tables splits an hour."""
 
 
 def create_raw_decisions(
@@ -38,7 +38,7 @@ def create_raw_decisions(
     decisions: Decisions,
     closed_periods: Iterable[str],
 ) -> None:
-    """Make the tables of decisions; prices are asked by `device_kinds`, which must be there."""
+    """Create the tables of decisions, with prices for the classes in the table `device_kinds`."""
     window = period.interval
     tables: dict[str, Iterable[Row]] = {
         "parameters": [_parameters(period, decisions)],
@@ -150,7 +150,7 @@ def _budgets(decisions: Decisions, period: BillingPeriod) -> Iterator[Row]:
 
 
 def _outages(decisions: Decisions, window: Interval) -> Iterator[Row]:
-    """Overlapping outages of a cluster, node or pod are one, for the reasons of all of them."""
+    """Overlapping outages of a cluster, node or pod are joined, with the reasons of all of them."""
     for cluster_id in sorted({row.cluster_id for row in decisions.clusters}):
         rows = [row for row in decisions.outages if row.cluster_id in ("", cluster_id)]
         for scope in sorted({(row.node_name, row.pod_uid) for row in rows}):
@@ -191,7 +191,7 @@ def _policies(decisions: Decisions, window: Interval) -> Iterator[Row]:
         for name in names:
             policy = decisions.policy(name, piece.started_at)
             yield _policy(name.value, policy.version, policy.value, piece)
-        # There is no default currency: without a policy it is the one that the rates are in.
+        # There is no default currency: without a policy it is that of the rates.
         currency = decisions.currency(piece.started_at) or ""
         yield _policy(PolicyName.CURRENCY.value, "", currency, piece)
 

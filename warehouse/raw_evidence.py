@@ -34,12 +34,12 @@ from warehouse.raw_schema import (
 )
 
 LOOK_BACK = timedelta(days=35)
-"""How far a complete list is looked for. A collector lists every hour; one that has not finished a
-list for more than a month left a gap that no older list could close."""
+"""A complete list is searched this far back. A collector lists all objects every hour; without
+a complete list for a month, the journal has a gap that no older list could close."""
 
 
 def hours_taken(period: BillingPeriod) -> Mapping[Source, Interval]:
-    """Of which hours a period's evidence may be, by its source."""
+    """The hours from which a period can need evidence, by source."""
     around = Interval(period.started_at - HOUR, period.ended_at + HOUR)
     listed = Interval(period.started_at - LOOK_BACK, around.ended_at)
     return {Source.THANOS: around, Source.KUBERNETES: listed}
@@ -65,7 +65,7 @@ class RunsMissing(TemporarilyUnavailable):
 
 # The cards of a node without feature discovery are named only in its ResourceSlices.
 _PRODUCTS_OF_SLICES = f"""
-    alter view raw.kubernetes_node_observations rename to kubernetes_node_observations_as_told;
+    alter view raw.kubernetes_node_observations rename to kubernetes_node_observations_as_observed;
     create view raw.kubernetes_node_observations as
     with stated as (
         select cluster_id, node_name,
@@ -80,13 +80,13 @@ _PRODUCTS_OF_SLICES = f"""
         having count(distinct product) = 1
     ),
     labelled as (
-        select told.* exclude (labels, labels_sha256),
+        select observed.* exclude (labels, labels_sha256),
             case
-                when stated.product is null or map_contains(told.labels, stated.label)
-                    then told.labels
-                else map_concat(told.labels, map([stated.label], [stated.product]))
+                when stated.product is null or map_contains(observed.labels, stated.label)
+                    then observed.labels
+                else map_concat(observed.labels, map([stated.label], [stated.product]))
             end as labels
-        from raw.kubernetes_node_observations_as_told as told
+        from raw.kubernetes_node_observations_as_observed as observed
         left join stated using (cluster_id, node_name)
     )
     select *, {LABELS_SHA256} as labels_sha256 from labelled
@@ -101,13 +101,14 @@ def create_raw_evidence(
     period: BillingPeriod,
     stood_on: StoodOn | None = None,
 ) -> None:
-    """Make `raw.attempts` and a view for every decoded table.
+    """Create `raw.attempts` and a view for every decoded table.
 
-    With `stood_on` only of the evidence that a closed period stood on, and of nothing beside it.
+    `stood_on`: whether an hour of an attempt belongs to the basis of a closed period; others are
+    left out.
     """
     connection.execute("create schema if not exists raw")
     needed = evidence_of(connection, home, period, stood_on)
-    # A day's file holds whatever was asked for that day.
+    # The file of a day has all attempts of that day.
     among = "true" if stood_on is None else "attempt_id in (select attempt_id from raw.attempts)"
     create_table(connection, "attempts", (hour.row for hour in needed))
     for source, tables in _TABLES.items():
@@ -124,7 +125,7 @@ def evidence_of(
     period: BillingPeriod,
     stood_on: StoodOn | None = None,
 ) -> list[AttemptHour]:
-    """The attempts, by hour, that a period is counted from."""
+    """The hours of attempts from which a period is counted."""
     everything = attempt_hours(home.landing_store())
     if stood_on is not None:
         everything = [hour for hour in everything if stood_on(hour)]

@@ -46,11 +46,11 @@ SESSION = {
     "spark.sql.session.timeZone": "UTC",
     # An integer that overflows, or a cast that fails, stops the build.
     "spark.sql.ansi.enabled": "true",
-    # Nothing of a build reaches the catalogue of a site.
+    # A build does not use the catalogue of a site.
     "spark.sql.catalogImplementation": "in-memory",
     # The default, INT96, has no time zone for other readers.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A command opens no port for a web UI, and draws nothing over the terminal.
+    # A command opens no port for a web UI, and shows no progress bars.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -110,7 +110,7 @@ def _place(session: SparkSession) -> None:
 
 
 class _Exchange:
-    """Where files go from DuckDB to Spark and back: a folder, or a bucket and a copy of it."""
+    """The place for files between DuckDB and Spark: a folder, or a bucket and a copy of it."""
 
     def __init__(self, place: Path, bucket: str, own: str) -> None:
         self.folder = place / own
@@ -215,7 +215,7 @@ def session_settings(master: str, url: str) -> dict[str, str]:
 
 @contextmanager
 def _session(engine: Engine, url: str) -> Iterator[SparkSession]:
-    """A session of its own, which dbt finds as the active one of this process."""
+    """A new session, which dbt uses as the active session of this process."""
     from py4j.protocol import Py4JError  # an extra
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -275,7 +275,7 @@ def _require_no_floats(connection: duckdb.DuckDBPyConnection, mart: str) -> None
 
 
 def _first_line(cause: Exception) -> str:
-    """The first line that says what happened; before it, py4j names the call that failed."""
+    """The first line with the cause; before it, py4j names the failed call."""
     first, *others = str(cause).strip().splitlines() or [type(cause).__name__]
     line = others[0] if others and first.startswith("An error occurred while") else first
     return line.lstrip(": ")[:200]

@@ -214,17 +214,6 @@ class FolderStore:
                 sync_folder(path.parent)
         return True
 
-    def sweep(self) -> Keys:
-        """Remove files of interrupted writers; the names of the removed files.
-
-        Only for a holder of the lease: another writer's unfinished file is its work in progress.
-        """
-        with self._refusing("sweep unfinished files"):
-            left = sorted(self.folder.rglob(f"{_UNFINISHED}*")) if self.folder.is_dir() else []
-            for path in left:
-                path.unlink(missing_ok=True)
-        return [str(path.relative_to(self.folder)) for path in left]
-
     def _path(self, key: str) -> Path:
         return self.folder / validate_key(key)
 

@@ -18,7 +18,7 @@ from warehouse.home import Home
 from warehouse.switched import SwitchedPeriod, intact_periods, note, note_shape
 
 MARTS = "marts"
-UNFINISHED = "_of_two_versions"  # never seen outside the one transaction
+UNFINISHED = "_of_two_versions"  # exists only inside the transaction
 
 
 def switch_in(
@@ -39,12 +39,12 @@ def switch_in(
             connection.execute(f"create schema if not exists {MARTS}")
             built = columns_of_all(connection, MARTS, database="build")
             kept = columns_of_all(connection, MARTS)
-            # In the same order, too: rows are inserted by position.
+            # The order of columns counts too: rows are inserted by position.
             others = [m for m in built if list(built[m].items()) != list(kept.get(m, {}).items())]
             whole = intact_periods(connection, home, but=period.name) if others else {}
             for mart in others:
                 _reshape(connection, mart, built[mart], kept.get(mart, {}))
-            for mart in mart_names_of_build(connection):
+            for mart in built:
                 _replace(connection, mart, period)
             note_shape(connection, home, whole)
             if also is not None:
@@ -52,15 +52,6 @@ def switch_in(
         connection.execute("detach build")
         if switched is not None:
             note(home, period.name, switched)
-
-
-def mart_names_of_build(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    rows = connection.execute(
-        "select table_name from duckdb_tables() where database_name = 'build' "
-        "and schema_name = $schema order by table_name",
-        {"schema": MARTS},
-    ).fetchall()
-    return [row[0] for row in rows]
 
 
 def _replace(connection: duckdb.DuckDBPyConnection, mart: str, period: BillingPeriod) -> None:

@@ -1,8 +1,8 @@
 """Notes about the periods that were switched into the warehouse, in a file outside of it.
 
-Put here: counts and hashes of every switched period, and telling whether the warehouse, or a copy
-of it, still has them.
-Not here: the hashing (`warehouse.content_hash`), or who must not go on without it.
+Put here: counts and hashes of every switched period, and comparing them with the warehouse or a
+copy of it.
+Not here: the hashing (`warehouse.content_hash`).
 
 A database with a truncated write-ahead log, or copied without it, opens cleanly and lacks committed
 rows. A refresh of the period repairs that: the warehouse is only a copy. The file itself lists its
@@ -73,7 +73,7 @@ class SwitchedPeriod:
     def present_sha256(
         self, connection: duckdb.DuckDBPyConnection, period: str, schema: str = "marts"
     ) -> str:
-        """Of the marts at that time: later marts are no part of it."""
+        """The present hash of the marts that existed then."""
         return period_sha256(connection, period, schema, self.row_counts or None)
 
 
@@ -133,7 +133,7 @@ def intact_sha256(connection: duckdb.DuckDBPyConnection, home: Home, period: str
 
 
 def restore_note(home: Home, period: str, facts_sha256: str) -> bool:
-    """Whether the warehouse has these facts; written down again where the note of them is lost."""
+    """Whether the warehouse has these facts; writes their note again if it is lost."""
     noted, path = switched_periods(home).get(period), home.warehouse_path
     if not path.is_file():
         return False
@@ -160,7 +160,7 @@ def counted_sha256(connection: duckdb.DuckDBPyConnection, home: Home, period: st
 
 
 def periods_in(home: Home) -> dict[str, dict[str, int]]:
-    """The periods of which the warehouse has anything, in order, with the rows of each mart."""
+    """The periods with rows in the warehouse, in order, with the number of rows of each mart."""
     if not home.warehouse_path.is_file():
         return {}
     with connected(home.warehouse_path, read_only=True) as connection:
@@ -170,7 +170,7 @@ def periods_in(home: Home) -> dict[str, dict[str, int]]:
 def intact_periods(
     connection: duckdb.DuckDBPyConnection, home: Home, but: str
 ) -> dict[str, SwitchedPeriod]:
-    """The other periods that are whole, before their tables are given another shape."""
+    """The other periods with all their facts; called before their tables get other columns."""
     counts = row_counts(connection)
     found = {}
     for period, noted in switched_periods(home).items():
@@ -187,9 +187,10 @@ def intact_periods(
 def note_shape(
     connection: duckdb.DuckDBPyConnection, home: Home, intact: Mapping[str, SwitchedPeriod]
 ) -> None:
-    """Note the present hashes of these periods beside the earlier ones: both are valid.
+    """Note the present hashes of these periods beside the earlier ones.
 
-    Before the change is committed: whatever happens to that, one of the two hashes is there.
+    Called before the change is committed, so that the tables match one of the two hashes with and
+    without the commit.
     """
     for period, noted in intact.items():
         shapes = {*noted.reshaped_sha256s, noted.present_sha256(connection, period)}

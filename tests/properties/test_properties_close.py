@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from billing.books import LedgerDocuments
 from billing.close import commit_close, plan_from
-from billing.corrections import billed_so_far, left_of
+from billing.corrections import billed_so_far, remaining_nanos
 from billing.documents_folder import document_bundle, period_bundle
 from billing.events import DocumentStatus, EventKind
 from billing.gate import PeriodNotBillable
@@ -229,7 +229,7 @@ class Months(RuleBasedStateMachine):
             billed = billed_so_far(books.lines(), BillingPeriod(name))
             found = {key: one.nanos for key, one in billed.items() if one.nanos}
             assert found == {key: nanos for key, nanos in truth.items() if nanos}
-            assert all(left_of(billed, key.charge) >= 0 for key in billed)
+            assert all(remaining_nanos(billed, key.charge) >= 0 for key in billed)
 
     @invariant()
     def the_record_holds_and_nothing_in_it_ever_changes(self) -> None:
