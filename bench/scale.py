@@ -8,6 +8,7 @@ Not here: the home (`home_of_a_month`), or goals; `docs/explanation/scale.md` ha
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -36,6 +37,7 @@ def main() -> None:
         with connected(home.build / f"{PERIOD.name}.duckdb", read_only=True) as connection:
             counts = "select count(*), (select count(*) from marts.fct_pod_hours) "
             pods, hours = connection.execute(f"{counts} from marts.fct_pod_periods").fetchall()[0]
+        facts = json.loads((home.build / f"{PERIOD.name}.built.json").read_text())["facts_sha256"]
         size = home.warehouse_path.stat().st_size
         snapshots = [path.stat().st_size for path in home.snapshots.glob("*.duckdb")]
     print(
@@ -43,7 +45,7 @@ def main() -> None:
         f"{wall:.0f} s, {processor:.0f} s of processor, {memory:.0f} MiB at most, warehouse "
         f"{size / 1e6:.0f} MB, {len(snapshots)} snapshots of {sum(snapshots) / 1e6:.0f} MB, the "
         f"largest of {max(snapshots, default=0) / 1e6:.0f} MB; load {load:.1f} and "
-        f"{os.getloadavg()[0]:.1f} on {cpus} processors"
+        f"{os.getloadavg()[0]:.1f} on {cpus} processors; facts {facts[:12]}"
     )
 
 
