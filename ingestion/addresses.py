@@ -63,7 +63,7 @@ def place_fault(place: str) -> Fault | None:
     return None
 
 
-_NO_ADDRESS: Fault = "it is no address", "correct the part between // and /"
+_NO_ADDRESS: Fault = "it is not an address", "correct the part between // and /"
 
 
 def _parts(text: str) -> SplitResult | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CLOCK_OFFSET_LIMIT_SECONDS = 2
-"""More than this moves samples into another hour often enough to be seen on a bill."""
+"""A larger offset moves enough samples into another hour to change a bill."""
 
 WATCHED_LABEL = "openshift.io/cluster-monitoring"
 OPERATORS = ("gpu-operator", "amd-gpu")

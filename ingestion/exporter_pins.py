@@ -1,4 +1,4 @@
-"""The exporters whose metrics are accepted, by their jobs, and no tenant's own exporter.
+"""Pins: the jobs whose metrics are accepted, so that no exporter of a tenant is.
 
 Put here: the exporters that can be pinned, and the matchers that follow.
 Not here: which exporter writes which metric (`ingestion.metric_catalogue`), or reading config.toml

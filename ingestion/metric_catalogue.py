@@ -78,8 +78,8 @@ READING_UNITS: Mapping[str, float] = {
 """How many of a unit make one unit of a reading: fractions, MiB, bytes/s, watts and °C."""
 
 MOST_READING: Mapping[str, float] = {"fraction": 1, "percent": 1, "degrees Celsius": 200}
-"""The largest reading of a unit. More of it has another unit than its name says (DCGM before 4.7
-knew the name of a ratio for a percentage), or stands for "not supported" (65535)."""
+"""The largest reading of a unit. A larger value has another unit than its name says (DCGM before
+4.7 had percentages under the name of a ratio), or means "not supported" (65535)."""
 
 
 _DEVICE_LABELS = {
@@ -132,7 +132,7 @@ ALLOCATION_ENTRIES = (
     Entry(
         "up",
         "health",
-        "whether each target was scraped: a hole in it is a hole of everything behind it",
+        "whether each target was scraped: a gap in it is a gap in all metrics of the target",
         "0 or 1",
         ("job", "instance"),
         sentinel=True,
@@ -235,7 +235,7 @@ ALLOCATION_ENTRIES = (
     Entry(
         "kube_pod_start_time",
         "pods",
-        "when the kubelet took the pod: before images are pulled, so only a lower bound",
+        "when the kubelet accepted the pod: before images are pulled, so only a lower bound",
         "seconds since 1970",
         _POD,
     ),
@@ -425,7 +425,7 @@ TELEMETRY_ENTRIES = (
     *_renamed(
         ("PROF_SM_OCCUPANCY", "PROF_SM_OCCUPANCY_RATIO"),
         ("fraction", "fraction"),
-        "1003: how full they are",
+        "1003: how many of their warps are active",
         "sm_occupancy",
     ),
     *_renamed(
@@ -501,14 +501,13 @@ TELEMETRY_ENTRIES = (
 )
 
 TELEMETRY_NAMES = ("scrape_samples_scraped", "DCGM_FI_.+", "gpu_.+", "amd_gpu_.+")
-"""The names that are looked up before single metrics are queried; absent metrics are not queried.
-"""
+"""Names that are looked up before single metrics are queried; absent metrics are not queried."""
 
 POD_LABELS_METRIC = "kube_pod_labels"
 POD_LABELS_ENTRY = Entry(
     POD_LABELS_METRIC, "pod_labels", "labels of pods that config.toml keeps", "always 1", _POD
 )
-"""Asked only for the labels on the allow-list of config.toml."""
+"""Queried only if config.toml has an allow-list of labels."""
 
 CATALOGUE = (*ALLOCATION_ENTRIES, *TELEMETRY_ENTRIES)
 

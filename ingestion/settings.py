@@ -310,7 +310,7 @@ class _SettingsReader:
             self._refuse(
                 section,
                 "cluster_matcher",
-                f"{matcher!r} is no label matcher, and no list of them",
+                f"{matcher!r} is neither a label matcher nor a list of them",
                 'write cluster_matcher = \'clusterID="{cluster_id}"\', or "" for one cluster',
             )
         labels = table.get("replica_labels", list(DEFAULT_REPLICA_LABELS))

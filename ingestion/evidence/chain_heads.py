@@ -65,7 +65,7 @@ def heads_of(landing: Store) -> list[ChainHead]:
 def changed_since(
     landing: Store, heads: Iterable[ChainHead], seen_by: str
 ) -> list[ManifestChanged]:
-    """Every head that is not in its chain any more; chains may have grown since."""
+    """Every head that its chain no longer has; chains may be longer since."""
     problems = []
     for head in heads:
         try:

@@ -1,12 +1,12 @@
-"""A day's derived files become one file per table: thirty times fewer to open.
+"""Compaction: the derived files of a day become one file per table, a thirtieth of the number.
 
-Put here: which days are compacted, and how, so that a kill in between loses nothing.
+Put here: which days are compacted, and how, so that an interruption loses nothing.
 Not here: the names of files (`warehouse.derived_files`), or their content.
 
-The order: the day's tables under hidden names, then the index (from here on the day counts as
-compacted), then the attempts' own files go, then the hidden names become real. Hidden names carry
-a mark of the attempts they hold, so that only those of the index ever become real. Killed in
-between, `finish` does the rest; it runs before everything else here.
+The order: write the tables of the day under hidden names; write the note (from here on the day
+counts as compacted); remove the files of the attempts; rename the hidden files. A hidden name has a
+mark of its attempts, and only files with the mark of the note are renamed. `finish` completes an
+interrupted compaction; it runs first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from warehouse.derived_files import (
 from warehouse.manifest import Attempt
 
 SETTLED_AFTER = timedelta(hours=50)
-"""An hour is asked for the last time 26 hours after its end; a day has 24 of them."""
+"""An hour is queried for the last time 26 hours after its end; a day has 24 of them."""
 
 Progress = Callable[[int, int, str], None]
 
@@ -73,9 +73,9 @@ def finish(home_runs: Path) -> None:
 
 
 def dissolve_broken_days(home_runs: Path, derivations: Mapping[Source, Derivation]) -> list[Path]:
-    """A day of which a file was deleted counts as never compacted; its attempts are made again.
+    """Forget each day with a deleted file or an unreadable note; its attempts are made again.
 
-    So does one of which the note says nothing; these notes are returned.
+    Returns the unreadable notes.
     """
     unread = []
     for source, derivation in derivations.items():
@@ -109,7 +109,7 @@ def _loose_days(
 
 
 def _is_loose(folder: DerivedFolder, attempts: Iterable[Attempt], tables: Sequence[str]) -> bool:
-    """Whether there is something to do, and everything that it needs."""
+    """Whether an attempt has files of its own, and none of the files of the day is missing."""
     names = [attempt.attempt_id for attempt in attempts]
     loose = any(folder.loose(name, table).is_file() for name in names for table in tables)
     return loose and folder.whole(tables).issuperset(names)

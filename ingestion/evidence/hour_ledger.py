@@ -37,16 +37,16 @@ SUSPICIONS = (MASS_ENDINGS, EARLY_ENDINGS, INCOMPLETE_PODS)
 
 
 DOWN_SAMPLED = "down_sampled_targets"
-"""The fact of an hour in which so many targets have averages in the place of samples."""
+"""The fact that so many targets of an hour have averages instead of samples."""
 
 PARTLY_USABLE = USABLE_OUTCOMES - {Outcome.OK}
 """Outcomes of a response that is not whole, and of which something is kept."""
 
 JOURNAL_ENDS_BEFORE = "journal_ends_before"
-"""The fact in an hour that says: the journal has nothing of it, and nothing of a later one."""
+"""The fact that the journal has no line of an hour, and none of a later one."""
 
 FIRST_UNWATCHED = "first_unwatched_second"
-"""The fact of an hour that was not watched whole: how long after its start that was so first."""
+"""The fact of an hour with a gap in its watch: the seconds from its start to the first gap."""
 
 
 class DueReason(StrEnum):
@@ -195,7 +195,7 @@ def due_windows(
         for entry in entries
         if (why := why_due(entry, now)) and entry.backfillable(now, raw_retention_days)
     ]
-    live_hour = max((e.hour_started_at for e in entries if ready(e, now)), default=None)
+    live_hour = max((e.hour_started_at for e in entries if is_ready(e, now)), default=None)
     live = [pair for pair in due if pair[0].hour_started_at == live_hour]
     older = [pair for pair in due if pair[0].hour_started_at != live_hour]
     return [
@@ -204,41 +204,43 @@ def due_windows(
     ]
 
 
-def ready(entry: HourEntry, now: datetime) -> bool:
+def is_ready(entry: HourEntry, now: datetime) -> bool:
     return entry.ended_at + READY_AFTER <= now
 
 
 def why_due(entry: HourEntry, now: datetime) -> DueReason | None:
     """The reason why an hour is due now, or None when it is not due yet or any more."""
-    if not ready(entry, now):
+    if not is_ready(entry, now):
         return None
     if not entry.responses:
         return DueReason.NEVER_ASKED
     last = max(entry.responses, key=lambda response: (response.asked_at, response.sequence))
     if entry.source is Source.KUBERNETES:
-        return DueReason.NOT_OK if last.outcome is not Outcome.OK and _rested(entry, now) else None
+        return (
+            DueReason.NOT_OK if last.outcome is not Outcome.OK and _has_waited(entry, now) else None
+        )
     if not any(response.outcome is Outcome.OK for response in entry.responses):
-        return DueReason.NOT_OK if _rested(entry, now) else None
-    if _suspicious(last) and _seen_once(entry) and _rested(entry, now):
+        return DueReason.NOT_OK if _has_waited(entry, now) else None
+    if _is_suspicious(last) and _is_unconfirmed(entry) and _has_waited(entry, now):
         return DueReason.SUSPICION
     for late in LATE_AFTER:
         due_at = entry.ended_at + late
-        if now >= due_at and last.asked_at < due_at and _rested(entry, now):
+        if now >= due_at and last.asked_at < due_at and _has_waited(entry, now):
             return DueReason.LATE_DATA
     return None
 
 
-def _suspicious(response: HourResponse) -> bool:
+def _is_suspicious(response: HourResponse) -> bool:
     return any(response.hour.facts.get(name) for name in SUSPICIONS)
 
 
-def _seen_once(entry: HourEntry) -> bool:
+def _is_unconfirmed(entry: HourEntry) -> bool:
     """Whether no two suspicious responses agree."""
-    counts = [response.hour.by_metric for response in entry.responses if _suspicious(response)]
+    counts = [response.hour.by_metric for response in entry.responses if _is_suspicious(response)]
     return all(counts[-1] != other for other in counts[:-1])
 
 
-def _rested(entry: HourEntry, now: datetime) -> bool:
+def _has_waited(entry: HourEntry, now: datetime) -> bool:
     """Whether enough time has passed since the last attempt, by the number of failures."""
     latest = max(response.asked_at for response in entry.responses)
     bad_count = sum(response.outcome is not Outcome.OK for response in entry.responses)

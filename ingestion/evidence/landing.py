@@ -30,13 +30,13 @@ from warehouse.manifest import Attempt, AttemptDraft
 from warehouse.store import UNREADABLE, KeyNotAllowed, ObjectMissing, Store, validate_key
 
 BODY_BYTES_LIMIT = 1 << 30
-"""1 GiB uncompressed: the largest body that ACM itself accepts; more is a bomb, not an answer."""
+"""1 GiB uncompressed: the largest body that ACM itself accepts; a larger one is an attack."""
 
 ZSTD_LEVEL = 1
-"""Level 9 saves a tenth to a fifth more and takes ten times as long; level 1 is 14 to 47 times."""
+"""Level 1 compresses to a 14th to a 47th; level 9 saves 10 to 20 % more, in ten times the time."""
 
 KEEP_TRIES_LIMIT = 5
-"""Of one body: written, or found whole, or found rotten and replaced, which is looked at again."""
+"""Tries to store one body; after a damaged one was replaced, the body is compared again."""
 
 APPEND_TRIES_LIMIT = 50
 """Writers of one chain at one moment; far more than a cluster has, and small enough to end."""
@@ -96,10 +96,10 @@ class ChainBusy(TemporarilyUnavailable):
 
 
 WRITERS = 8
-"""Bodies written at once: file systems gather syncs that come together into one."""
+"""Bodies written at once: file systems combine syncs of the same moment."""
 
 LATEST_LIMIT = 50
-"""How far back one pull looks for the hour before it: two days of hourly attempts."""
+"""Attempts that one pull searches for the hour before it: two days of hourly attempts."""
 
 Problem = EvidenceChanged | TemporarilyUnavailable
 
@@ -115,7 +115,7 @@ class LandedBody:
 
 @dataclass(frozen=True, slots=True)
 class PackedBody:
-    """A body as it will be stored; much smaller than it was, so that many can wait in memory."""
+    """A compressed body, small enough that many of them fit into memory."""
 
     landed: LandedBody
     stored: bytes
@@ -125,10 +125,10 @@ class PackedBody:
         return zstandard.ZstdDecompressor().decompress(self.stored)
 
 
-def packed(body: bytes) -> PackedBody:
+def pack_body(body: bytes) -> PackedBody:
     """Hash and compress a body."""
     compressed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(body)
-    stored = bytes(memoryview(compressed))  # the other object keeps as much room as `body` needs
+    stored = bytes(memoryview(compressed))  # `compressed` itself occupies as much memory as `body`
     return PackedBody(LandedBody(sha256_bytes(body), len(body), len(stored)), stored)
 
 
@@ -154,7 +154,7 @@ class Landing:
 
     def land_body(self, body: bytes) -> LandedBody:
         """Store a body; the same bytes are stored once."""
-        one = packed(body)
+        one = pack_body(body)
         self.land([one])
         return one.landed
 
@@ -170,7 +170,7 @@ class Landing:
             return sum(pool.map(self._keep, fresh.values()))
 
     def _keep(self, body: PackedBody) -> bool:
-        """Whether other bytes lay under its name, and were replaced by its own."""
+        """Store a body; whether it replaced other bytes under its name."""
         digest, repaired = body.landed.sha256, False
         key = body_key(digest)
         for _ in range(KEEP_TRIES_LIMIT):
@@ -226,7 +226,7 @@ class Landing:
             sequence = head.sequence + 1 if head else 1
             attempt, body = draft.written(sequence, head.attempt_id if head else "")
             key = f"{chain}{sequence:010d}.json"
-            # Taken by our own bytes: an earlier try whose answer was lost on the way.
+            # The same bytes are our own: the response to an earlier try was lost.
             if self.store.create(key, body) or self.store.read(key) == body:
                 self._attempts[key] = attempt
                 return attempt
@@ -250,7 +250,7 @@ class Landing:
     def verify(self) -> LandingReport:
         """Read everything again: every chain link, every body, and bodies without a manifest."""
         attempts, problems = self._verify_chains()
-        # The latest attempt is the likeliest to be answered in the same way once more.
+        # A response to the latest attempt is the most likely to be repeated.
         named_by = {digest: attempt for attempt in attempts for digest in attempt.answer_sha256s}
         referenced = set(named_by)
         present = {

@@ -1,9 +1,9 @@
-"""Derived Parquet files: written whole, or not at all.
+"""Derived Parquet files: a file is complete, or it does not exist.
 
 Put here: writing a derived file, and the parts of a derivation that each source defines.
 Not here: the content (`ingestion.thanos.runs`, `ingestion.kubernetes.journal_decoder`).
 
-No fsync: a derived file that a loss of power takes away is made again from the landing.
+No fsync: after a loss of power a missing derived file is made again from the landing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from warehouse.store import StoreUnusable
 _UNFINISHED = ".unfinished"
 
 ZSTD_LEVEL = 3
-"""For files that are put together within days; a higher level would take time from every pull."""
+"""For files that are compacted within days; a higher level would slow every pull."""
 
 SETTLED_ZSTD_LEVEL = 12
 """For samples that are kept: a tenth smaller than level 9, five times faster than level 19."""
@@ -44,7 +44,7 @@ _ENCODINGS = {
     "uid": "PLAIN",
     "pod": "PLAIN",
 }
-"""Of samples: whole bytes repeat where the places of a dictionary, cut to bits, would not."""
+"""For tables of samples: whole bytes repeat, bit-packed indices of a dictionary do not."""
 
 _SOUGHT = ("hour_started_at", "metric", "series_key")
 """Only these columns have statistics: no query filters by the others."""

@@ -100,7 +100,7 @@ def _operator_lines(client: KubernetesClient) -> Iterator[DoctorLine]:
         return
     by_name = {str(meta.get("name", "")): meta for meta in namespaces}
     if not any(name.startswith("openshift-") for name in by_name):
-        seen = f"no OpenShift: the label has no effect {WATCHED_LABEL}"
+        seen = f"not OpenShift: the label {WATCHED_LABEL} has no effect"
         yield DoctorLine("GPU operator is monitored", True, seen)
         return
     found = [name for name in by_name if any(part in name for part in OPERATORS)]

@@ -22,7 +22,7 @@ from domain.interval import (
     total_seconds,
 )
 from ingestion.evidence.hour_ledger import FIRST_UNWATCHED, JOURNAL_ENDS_BEFORE
-from ingestion.evidence.landing import LandedBody, Landing, PackedBody, packed
+from ingestion.evidence.landing import LandedBody, Landing, PackedBody, pack_body
 from ingestion.kubernetes.journal import (
     Segment,
     SegmentDamaged,
@@ -99,7 +99,7 @@ def _take(
 ) -> tuple[QueryResponse, PackedBody, list[Line]]:
     """A segment's bytes as they will be landed, and its lines; none when it cannot be read."""
     text = spool.read(segment.key)
-    body = packed(text)
+    body = pack_body(text)
     answer = _answer(segment, body.landed)
     try:
         lines = list(parse_lines(segment.key, text))

@@ -1,10 +1,11 @@
-"""A settled day's samples under one numbering: every series once, alike beside alike.
+"""The samples of a settled day under one numbering: every series once, similar ones adjacent.
 
 Put here: merging the three tables of a day's attempts.
 Not here: the files (`ingestion.evidence.compaction`), or the columns (`ingestion.thanos.runs`).
 
-Each attempt numbers its series by itself. Put together, equal series get one number, by metric and
-pod, and the runs follow it: whichever attempts came one by one or at once, the tables are the same.
+Each attempt numbers its series itself. In the tables of a day equal series get one number, in the
+order of metric and pod, and the runs are sorted by it: the tables do not depend on the number of
+attempts in which the day was pulled.
 """
 
 from __future__ import annotations

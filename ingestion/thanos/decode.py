@@ -106,8 +106,7 @@ class SeriesDictionary:
 
 @dataclass(frozen=True, slots=True)
 class DecodeWindow:
-    """The interval that counts, half-open in milliseconds, and the distance of samples that is a
-    gap."""
+    """The interval whose samples count, half-open in milliseconds, and the smallest gap."""
 
     started_ms: int
     ended_ms: int
@@ -136,9 +135,9 @@ class DecodeWindow:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs as columns: series by series, in the order of time. `values` holds each text once.
+    """Runs as columns, by series and time. `values` and `metrics` have each text once.
 
-    So does `metrics` (with names of other responses among them); `metric_index` is by series.
+    `metrics` may have names of other responses; `metric_index` has an entry per series.
     """
 
     series: list[SeriesIdentity]
@@ -149,7 +148,7 @@ class Runs:
     hour_ms: NDArray[np.int64]
     first_ms: NDArray[np.int64]
     last_ms: NDArray[np.int64]
-    # The same, or the neighbour beyond the window that has the same value.
+    # Like first_ms and last_ms, or the time of the neighbour in another hour with the same value.
     reaches_from_ms: NDArray[np.int64]
     reaches_until_ms: NDArray[np.int64]
     sample_count: NDArray[np.int64]
@@ -165,16 +164,16 @@ class Runs:
 def decode_runs(
     raw: Sequence[RawSeries],
     dictionary: SeriesDictionary,
-    look: DecodeWindow,
+    window: DecodeWindow,
     at_once_bytes: int = AT_ONCE_BYTES,
 ) -> Runs:
     """The runs of a response's series inside the window; replicas of one series merged."""
     numbers = dictionary.numbers(raw)
     texts, text_of = _distinct_texts(raw)
     chosen, unions, union_of_series = _unions(numbers, text_of, len(texts))
-    counts = _TextCounts(len(texts), look) if len(chosen) < len(raw) else None
+    counts = _TextCounts(len(texts), window) if len(chosen) < len(raw) else None
     some_at_once = _some_at_once(texts, unions, at_once_bytes)
-    cut, facts = _all_cut_into_runs(texts, some_at_once, look, counts)
+    cut, facts = _all_cut_into_runs(texts, some_at_once, window, counts)
     facts["replica_series"] = len(raw) - len(chosen)
     facts["histogram_series"] = sum(one.histograms is not NO_HISTOGRAMS for one in raw)
     series = [dictionary.series(number) for number in chosen]
@@ -204,15 +203,15 @@ def _distinct_texts(raw: Sequence[RawSeries]) -> tuple[list[msgspec.Raw], list[i
 class _TextCounts:
     """Samples by text and hour, before replicas are merged: the counts of the server itself."""
 
-    def __init__(self, text_count: int, look: DecodeWindow) -> None:
-        self._look = look
-        self._hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
+    def __init__(self, text_count: int, window: DecodeWindow) -> None:
+        self._window = window
+        self._hour_count = (window.ended_ms - window.started_ms) // HOUR_MS
         self._of_text = np.zeros((text_count, self._hour_count), np.int64)
 
     def note(self, samples: Samples, texts: Sequence[int]) -> None:
         """Count the samples of these texts; a text may come again."""
-        inside = self._look.contains(samples.time_ms)
-        hours = (samples.time_ms[inside] - self._look.started_ms) // HOUR_MS
+        inside = self._window.contains(samples.time_ms)
+        hours = (samples.time_ms[inside] - self._window.started_ms) // HOUR_MS
         cells = samples.owner[inside] * self._hour_count + hours
         found = np.bincount(cells, minlength=samples.owner_count * self._hour_count)
         self._of_text[np.array(texts, np.int64)] = found.reshape(samples.owner_count, -1)
@@ -225,7 +224,7 @@ class _TextCounts:
         for metric in np.unique(places).tolist():
             texts = text_of_series[places == metric]
             for hour, count in enumerate(self._of_text[texts].sum(axis=0).tolist()):
-                found[(names[metric], self._look.started_ms + hour * HOUR_MS)] = count
+                found[(names[metric], self._window.started_ms + hour * HOUR_MS)] = count
         return found
 
 
@@ -261,7 +260,7 @@ until when it reaches, a column each."""
 def _all_cut_into_runs(
     texts: Sequence[Text],
     some_at_once: Iterable[tuple[list[int], Unions]],
-    look: DecodeWindow,
+    window: DecodeWindow,
     counts: _TextCounts | None,
 ) -> tuple[CutRuns, dict[str, int]]:
     """The runs of every union, some unions after the other (see AT_ONCE_BYTES)."""
@@ -271,9 +270,9 @@ def _all_cut_into_runs(
         samples = decode_texts([texts[text] for text in chosen])
         if counts is not None:
             counts.note(samples, chosen)
-        united, met = _united(samples, some, look)
+        united, met = _united(samples, some, window)
         facts.update(met)
-        parts.append(_cut_into_runs(united, look))
+        parts.append(_cut_into_runs(united, window))
     return (parts[0] if len(parts) == 1 else _join_runs(parts)), dict(facts)
 
 
@@ -301,7 +300,9 @@ def _join_runs(parts: Sequence[CutRuns]) -> CutRuns:
     return begins, np.concatenate([rest for _, rest in parts])
 
 
-def _united(samples: Samples, unions: Unions, look: DecodeWindow) -> tuple[Samples, dict[str, int]]:
+def _united(
+    samples: Samples, unions: Unions, window: DecodeWindow
+) -> tuple[Samples, dict[str, int]]:
     """Samples by union of texts (one text each, unless there are replicas), as queried, in order.
 
     The same timestamp with the same value counts once; with another value both stay, counted.
@@ -313,25 +314,25 @@ def _united(samples: Samples, unions: Unions, look: DecodeWindow) -> tuple[Sampl
     pick = _ranges(bounds[texts], lengths)
     time_ms, value = samples.time_ms[pick], samples.value[pick]
 
-    queried = (time_ms >= look.queried_from_ms) & (time_ms <= look.queried_until_ms)
+    queried = (time_ms >= window.queried_from_ms) & (time_ms <= window.queried_until_ms)
     facts = {"samples_outside_the_question": int((~queried).sum())}
     owner, time_ms, value = owner[queried], time_ms[queried], value[queried]
     same_owner = owner[1:] == owner[:-1]
     if (same_owner & (time_ms[1:] <= time_ms[:-1])).any():
-        # Contradictions at one time go by their text, not by which was met first.
+        # Contradicting samples are sorted by text, so that the order of replicas has no effect.
         rank = np.argsort(np.argsort(np.array(samples.values, dtype=object)))
         order = np.lexsort((rank[value], time_ms, owner))
         owner, time_ms, value = owner[order], time_ms[order], value[order]
         same_time = (owner[1:] == owner[:-1]) & (time_ms[1:] == time_ms[:-1])
         again = same_time & (value[1:] == value[:-1])
-        inside = look.contains(time_ms[1:])
+        inside = window.contains(time_ms[1:])
         facts["contradicting_samples"] = int((same_time & ~again & inside).sum())
         keep = np.concatenate(([True], ~again))
         owner, time_ms, value = owner[keep], time_ms[keep], value[keep]
     return Samples(len(unions), owner, time_ms, value, samples.values), facts
 
 
-def _cut_into_runs(samples: Samples, look: DecodeWindow) -> CutRuns:
+def _cut_into_runs(samples: Samples, window: DecodeWindow) -> CutRuns:
     """Runs of the window's hours; each may reach to its neighbour beyond its hour.
 
     A neighbour with the same value proves the time up to the edge of the hour, whether or not the
@@ -344,7 +345,7 @@ def _cut_into_runs(samples: Samples, look: DecodeWindow) -> CutRuns:
     goes_on[1:] = (
         (owner[1:] == owner[:-1])
         & (value[1:] == value[:-1])
-        & (time_ms[1:] - time_ms[:-1] <= look.gap_ms)
+        & (time_ms[1:] - time_ms[:-1] <= window.gap_ms)
     )
     hour_ms = time_ms // HOUR_MS * HOUR_MS
     new = ~goes_on
@@ -352,7 +353,7 @@ def _cut_into_runs(samples: Samples, look: DecodeWindow) -> CutRuns:
     first = np.flatnonzero(new)
     last = np.append(first[1:], owner.size) - 1
     # The overlap that is queried is one interval long, whichever hours are queried together.
-    overlap_ms = look.queried_until_ms - look.ended_ms
+    overlap_ms = window.queried_until_ms - window.ended_ms
     before, after = np.maximum(first - 1, 0), np.minimum(last + 1, owner.size - 1)
     is_before = goes_on[first] & (time_ms[before] >= hour_ms[first] - overlap_ms)
     is_after = (last < owner.size - 1) & goes_on[after]
@@ -363,7 +364,7 @@ def _cut_into_runs(samples: Samples, look: DecodeWindow) -> CutRuns:
         np.where(is_before, time_ms[before], time_ms[first]),
         np.where(is_after, time_ms[after], time_ms[last]),
     )
-    inside = look.contains(time_ms[first])
+    inside = window.contains(time_ms[first])
     first = first[inside]
     begins = Samples(
         samples.owner_count, owner[first], time_ms[first], value[first], samples.values

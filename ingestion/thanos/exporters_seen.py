@@ -1,5 +1,4 @@
-"""The exporters that an hour shows: every metric of the catalogue with its labels, and who
-writes it.
+"""The metrics and labels of one hour, and the exporters that write them.
 
 Put here: lines of the doctor about metrics, telemetry and exporters.
 Not here: reaching the server, its clock, intervals and retention (`ingestion.thanos.store_probe`).
@@ -25,24 +24,24 @@ from ingestion.metric_catalogue import (
 )
 from ingestion.settings import ClusterSource
 from ingestion.thanos.decode import Runs
-from ingestion.thanos.runs import sanitised
+from ingestion.thanos.runs import sanitise_label
 from ingestion.thanos.series import SeriesIdentity
 
 ABSENT_BECAUSE = {
     "kube_pod_init_container_resource_requests": "no init container requests a device",
     "kube_pod_init_container_info": "no pod has an init container",
-    "kube_pod_completion_time": "no pod has ended; OpenShift drops it: ends are known by samples",
+    "kube_pod_completion_time": "no pod has ended; OpenShift drops it: ends follow from samples",
     "kube_pod_deletion_timestamp": "no pod is being deleted",
-    "kube_pod_status_unschedulable": "no pod waits for a place",
-    "kube_pod_status_scheduled_time": "OpenShift drops it: being held begins with a sample then",
-    "kube_pod_start_time": "no pod; or it is not forwarded, and the containers' starts are enough",
+    "kube_pod_status_unschedulable": "no pod waits for a device",
+    "kube_pod_status_scheduled_time": "OpenShift drops it: a pod is held from its first sample",
+    "kube_pod_start_time": "no pod; or it is not forwarded: starts of containers replace it",
     "kube_pod_resourceclaim_info": "no pod claims a device; older kube-state-metrics lack it",
     "kube_replicaset_owner": "no ReplicaSet; else use is shown by ReplicaSet, not by Deployment",
     "kube_job_owner": "no Job; otherwise usage is shown per Job, not per its owner",
     "kube_resourcequota": "no quota names a device",
     "kube_namespace_labels": "it is not forwarded; no amount needs it",
     "kube_pod_resource_request": "the scheduler's /metrics/resources is not scraped, or not "
-    "forwarded: nobody counts the requests a second time",
+    "forwarded: then requests have no second count",
 }
 """Metrics that a healthy cluster may lack at any one time, and why."""
 
@@ -85,13 +84,13 @@ class SeriesSeen:
         return {one.labels.get(label, "") for one in self.series.get(metric, ())}
 
 
-def metric_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[DoctorLine]:
+def metric_lines(cluster: ClusterSource, seen_series: SeriesSeen) -> Iterator[DoctorLine]:
     """Every metric of the catalogue, with the labels that the models use."""
     for entry in queried_entries(cluster.pod_labels):
-        labels = heard.labels(entry.metric)
+        labels = seen_series.labels(entry.metric)
         missing = [name for name in entry.labels if name not in labels]
-        if entry.metric == REQUESTS_METRIC and not labels and heard.series.get(PODS_METRIC):
-            yield _without_requests(entry, cluster, heard)
+        if entry.metric == REQUESTS_METRIC and not labels and seen_series.series.get(PODS_METRIC):
+            yield _without_requests(entry, cluster, seen_series)
         elif not labels:
             yield _absent(entry, cluster)
         elif missing:
@@ -112,34 +111,36 @@ def metric_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[DoctorLi
 
 def _absent(entry: Entry, cluster: ClusterSource) -> DoctorLine:
     if why := ABSENT_BECAUSE.get(entry.metric):
-        return DoctorLine(entry.metric, True, f"no sample in the last hour, as may be: {why}")
+        return DoctorLine(
+            entry.metric, True, f"no sample in the last hour, which can be normal: {why}"
+        )
     on_acm = "on ACM: `gpu-ledger init FOLDER --from-acm` writes the allowlist"
     remedy = f"collect it ({entry.why}); {on_acm}"
     if pins := cluster.thanos.pins.of(entry.exporter):
         section = f"[thanos.{cluster.thanos.name}.pins]"
-        remedy += f"; or correct {section}: only {', '.join(pins)} is believed"
+        remedy += f"; or correct {section}: only {', '.join(pins)} is accepted"
     return DoctorLine(entry.metric, False, "no sample in the last hour", remedy)
 
 
-def _without_requests(entry: Entry, cluster: ClusterSource, heard: SeriesSeen) -> DoctorLine:
+def _without_requests(entry: Entry, cluster: ClusterSource, seen_series: SeriesSeen) -> DoctorLine:
     """Pods are shown, and none of them requests a device: idle, unless another metric disagrees."""
-    pods = _pods_with_devices(heard)
+    pods = _pods_with_devices(seen_series)
     if not pods:
-        seen = "no sample in the last hour, as may be: no pod requests a device"
+        seen = "no sample in the last hour, which can be normal: no pod requests a device"
         return DoctorLine(entry.metric, True, seen)
     line = _absent(entry, cluster)
     seen = f"{line.seen}, but other metrics show {len(pods)} pods with devices, such as {pods[0]}"
     return replace(line, seen=seen)
 
 
-def _pods_with_devices(heard: SeriesSeen) -> list[str]:
+def _pods_with_devices(seen_series: SeriesSeen) -> list[str]:
     """Pods that the scheduler, init containers or device telemetry show to have devices."""
     requesting = ("kube_pod_init_container_resource_requests", "kube_pod_resource_request")
-    telemetry = [metric for metric in heard.series if metric in _TELEMETRY]
-    own = heard.texts("up", "pod")
+    telemetry = [metric for metric in seen_series.series if metric in _TELEMETRY]
+    own = seen_series.texts("up", "pod")
     found: set[str] = set()
     for metric in (*requesting, *telemetry):
-        for one in heard.series.get(metric, ()):
+        for one in seen_series.series.get(metric, ()):
             name = one.labels.get("exported_pod") or one.labels.get("pod", "")
             found.add("" if metric in telemetry and name in own else name)
     return sorted(found - {""})
@@ -147,7 +148,7 @@ def _pods_with_devices(heard: SeriesSeen) -> list[str]:
 
 def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> DoctorLine:
     """kube-state-metrics lists every pod, but only with labels on its allow-list."""
-    hidden = [name for name in wanted if f"label_{sanitised(name)}" not in labels]
+    hidden = [name for name in wanted if f"label_{sanitise_label(name)}" not in labels]
     return DoctorLine(
         POD_LABELS_METRIC,
         not hidden,
@@ -172,9 +173,9 @@ def _present(prefix: str, names: Collection[str]) -> list[str]:
     return [metric for metric in _known(prefix) if {metric, SINCE.get(metric)} & set(names)]
 
 
-def telemetry_lines(names: Collection[str], heard: SeriesSeen) -> Iterator[DoctorLine]:
+def telemetry_lines(names: Collection[str], seen_series: SeriesSeen) -> Iterator[DoctorLine]:
     """The metrics of each vendor's exporter, present and missing."""
-    resources = heard.texts("kube_node_status_capacity", "resource")
+    resources = seen_series.texts("kube_node_status_capacity", "resource")
     there = False
     for resource, prefixes in VENDORS.items():
         prefix, found = max(
@@ -187,7 +188,7 @@ def telemetry_lines(names: Collection[str], heard: SeriesSeen) -> Iterator[Docto
         missing = [metric for metric in known if metric not in found]
         seen = f"{len(found)} of {len(known)} metrics"
         if found and missing:
-            seen += f"; not there: {', '.join(missing)}"
+            seen += f"; missing: {', '.join(missing)}"
         is_used = any(metric in names for metric in USE if metric.startswith(prefix))
         remedy = (
             OPERATOR_REMEDY if not found else "its exporter must expose a metric of utilisation"
@@ -195,13 +196,13 @@ def telemetry_lines(names: Collection[str], heard: SeriesSeen) -> Iterator[Docto
         check = f"device telemetry of {resource.replace('_', '.')}"
         yield DoctorLine(check, is_used, seen, remedy)
     if not there:
-        seen = "no metrics of devices, and no node with devices that are known"
+        seen = "no metrics of devices, and no node with known devices"
         yield DoctorLine("device telemetry", False, seen, OPERATOR_REMEDY)
 
 
-def operator_line(names: Collection[str], heard: SeriesSeen) -> DoctorLine:
+def operator_line(names: Collection[str], seen_series: SeriesSeen) -> DoctorLine:
     """Whether any target in the namespace of a GPU operator is scraped, by `up`."""
-    spaces = Counter(one.labels.get("namespace", "") for one in heard.series.get("up", ()))
+    spaces = Counter(one.labels.get("namespace", "") for one in seen_series.series.get("up", ()))
     found = {name: count for name, count in spaces.items() if any(o in name for o in OPERATORS)}
     listed = ", ".join(f"{count} in {name}" for name, count in sorted(found.items()))
     seen = f"targets: {listed}" if found else f"no target in a namespace like {OPERATORS_SPELLED}"
@@ -210,9 +211,9 @@ def operator_line(names: Collection[str], heard: SeriesSeen) -> DoctorLine:
     return DoctorLine("GPU operator is scraped", bool(found or names), seen, OPERATOR_REMEDY)
 
 
-def exporter_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[DoctorLine]:
+def exporter_lines(cluster: ClusterSource, seen_series: SeriesSeen) -> Iterator[DoctorLine]:
     """The jobs of each metric: one metric of several jobs may be a tenant's invention."""
-    for exporter, by_metric in _exporters(heard).items():
+    for exporter, by_metric in _exporters(seen_series).items():
         pins = cluster.thanos.pins.of(exporter)
         several = {metric: of for metric, of in by_metric.items() if len(of) > 1}
         seen = _spelled(several or _first(by_metric))
@@ -223,21 +224,21 @@ def exporter_lines(cluster: ClusterSource, heard: SeriesSeen) -> Iterator[Doctor
             f"add the accepted jobs to [thanos.{cluster.thanos.name}.pins]: {exporter.value} "
             '= ["NAMESPACE/JOB"]; the exporter of a tenant can write any metric',
         )
-    spaces = _namespaces_by_uid(heard)
+    spaces = _namespaces_by_uid(seen_series)
     twice = sorted(uid for uid, names in spaces.items() if len(names) > 1)
     yield DoctorLine(
         "one namespace for each pod",
         not twice,
-        f"{len(twice)} of {len(spaces)} UIDs stand in two namespaces{_example(twice, spaces)}",
+        f"{len(twice)} of {len(spaces)} UIDs occur in two namespaces{_example(twice, spaces)}",
         "a UID has one namespace: find the exporter of the other one, and pin the right exporter",
     )
 
 
-def _exporters(heard: SeriesSeen) -> ByExporter:
+def _exporters(seen_series: SeriesSeen) -> ByExporter:
     """Series by exporter: each metric, from which job."""
     found: ByExporter = {}
     for entry in (*CATALOGUE, POD_LABELS_ENTRY):
-        if entry.exporter and (series := heard.series.get(entry.metric)):
+        if entry.exporter and (series := seen_series.series.get(entry.metric)):
             found.setdefault(entry.exporter, {})[entry.metric] = Counter(_origins(entry, series))
     return found
 
@@ -270,9 +271,9 @@ def _spelled(by_metric: Mapping[str, Counter[str]]) -> str:
     return "; ".join(shown) + (f"; and {more} more metrics" if more else "")
 
 
-def _namespaces_by_uid(heard: SeriesSeen) -> dict[str, set[str]]:
+def _namespaces_by_uid(seen_series: SeriesSeen) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for series in heard.series.values():
+    for series in seen_series.series.values():
         for one in series:
             if one.uid:
                 found.setdefault(one.uid, set()).add(one.text("namespace"))

@@ -33,7 +33,7 @@ from ingestion.thanos.decode import HOUR_MS, DecodeWindow, Runs
 from ingestion.thanos.series import Names, SeriesIdentity
 
 MASS_COUNT = 3
-"""Two pods that end together are a small workload; asking once more for three costs little."""
+"""Two pods that end together are a small workload; a second query for three costs little."""
 
 MASS_SHARE_PERCENT = 20
 """The share of a metric's series from which endings at one scrape are a mass."""
@@ -50,10 +50,10 @@ _WHOLE_NUMBER = re.compile(r"\d+(\.0+)?|[1-9](\.\d+)?e\+\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class _Lives:
-    """The lasting series inside the look, as columns."""
+class _Lifetimes:
+    """The lasting series inside the window, as columns."""
 
-    metric: NDArray[np.int64]  # numbers, here and below: equal names have equal numbers
+    metric: NDArray[np.int64]  # a number for each name, here and below
     pod: NDArray[np.int64]  # -1: of no pod
     first_ms: NDArray[np.int64]
     last_ms: NDArray[np.int64]
@@ -66,21 +66,21 @@ class _PodRows:
     metric: NDArray[np.int64]
     pod: NDArray[np.int64]
     hour_ms: NDArray[np.int64]
-    is_long: NDArray[np.bool_]  # seen for so long that it is no partial round
+    is_long: NDArray[np.bool_]  # too long for a partial scrape
 
 
 def hourly_facts(
     parts: Sequence[Runs], hours: Sequence[datetime], sample_interval_seconds: int
 ) -> HourFacts:
     """Facts by hour, of a window's hours in their order; zeros are left out."""
-    look = DecodeWindow.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
-    lives = _lives(parts)
+    window = DecodeWindow.at(Interval(hours[0], hours[-1] + HOUR), sample_interval_seconds)
+    lifetimes = _lifetimes(parts)
     found = {int(hour.timestamp()) * 1000: Counter[str]() for hour in hours}
-    early = _early_endings(lives, [*found], look)
-    incomplete = _incomplete_pods(_pod_rows(parts, look), look)
+    early = _early_endings(lifetimes, [*found], window)
+    incomplete = _incomplete_pods(_pod_rows(parts, window), window)
     averaged = _targets_of_averages(parts)
     for place, (hour_ms, facts) in enumerate(found.items()):
-        facts[MASS_ENDINGS] = _mass_endings(lives, hour_ms, look)
+        facts[MASS_ENDINGS] = _mass_endings(lifetimes, hour_ms, window)
         facts[EARLY_ENDINGS] = early[place]
         facts[INCOMPLETE_PODS] = incomplete[place]
         facts[DOWN_SAMPLED] = averaged.get(hour_ms, 0)
@@ -128,7 +128,7 @@ def _is_mass(count: int, out_of: int) -> bool:
     return count >= MASS_COUNT and count * 100 >= out_of * MASS_SHARE_PERCENT
 
 
-def _lives(parts: Sequence[Runs]) -> _Lives:
+def _lifetimes(parts: Sequence[Runs]) -> _Lifetimes:
     number_of = {metric: number for number, metric in enumerate(sorted(lasting_metrics()))}
     rows: dict[str, int] = {}
     pods: dict[str, int] = {"": -1}
@@ -147,35 +147,35 @@ def _lives(parts: Sequence[Runs]) -> _Lives:
         columns.append((row, metric[lasts], pod, first_ms, last_ms))
     row, metric, pod, first_ms, last_ms = (np.concatenate(p) for p in zip(*columns, strict=True))
     if len(rows) == len(row):
-        return _Lives(metric, pod, first_ms, last_ms)
+        return _Lifetimes(metric, pod, first_ms, last_ms)
     # A window that was split has a part of the series in each.
     begins = np.full(len(rows), np.iinfo(np.int64).max)
     over = np.zeros(len(rows), np.int64)
     np.minimum.at(begins, row, first_ms)
     np.maximum.at(over, row, last_ms)
     _, one_of_each = np.unique(row, return_index=True)
-    return _Lives(metric[one_of_each], pod[one_of_each], begins, over)
+    return _Lifetimes(metric[one_of_each], pod[one_of_each], begins, over)
 
 
 def _numbered(part: Runs, number_of: Mapping[str, int]) -> NDArray[np.int64]:
-    """The numbers of a part's metrics, -1 of those that are not looked at."""
+    """The numbers of a part's metrics; -1 for a metric that is not used here."""
     return np.array([number_of.get(name, -1) for name in part.metrics], np.int64)
 
 
-def _mass_endings(lives: _Lives, hour_ms: int, look: DecodeWindow) -> int:
+def _mass_endings(lifetimes: _Lifetimes, hour_ms: int, window: DecodeWindow) -> int:
     """The most series of one metric that ended at one scrape of the hour, if it is a mass."""
     ended = (
-        (lives.last_ms >= hour_ms)
-        & (lives.last_ms < hour_ms + HOUR_MS)
-        # Later than that, the next sample is not due inside the look.
-        & (lives.last_ms + look.gap_ms < look.ended_ms)
+        (lifetimes.last_ms >= hour_ms)
+        & (lifetimes.last_ms < hour_ms + HOUR_MS)
+        # After a later one, no further sample is due inside the window.
+        & (lifetimes.last_ms + window.gap_ms < window.ended_ms)
     )
     if np.count_nonzero(ended) < MASS_COUNT:
         return 0
     there = np.bincount(
-        lives.metric[(lives.first_ms < hour_ms + HOUR_MS) & (lives.last_ms >= hour_ms)]
+        lifetimes.metric[(lifetimes.first_ms < hour_ms + HOUR_MS) & (lifetimes.last_ms >= hour_ms)]
     )
-    together = np.stack((lives.metric[ended], lives.last_ms[ended]))
+    together = np.stack((lifetimes.metric[ended], lifetimes.last_ms[ended]))
     (metrics, _), counts = np.unique(together, axis=1, return_counts=True)
     masses = [
         count
@@ -185,14 +185,16 @@ def _mass_endings(lives: _Lives, hour_ms: int, look: DecodeWindow) -> int:
     return max(masses, default=0)
 
 
-def _early_endings(lives: _Lives, hours_ms: Sequence[int], look: DecodeWindow) -> list[int]:
-    """By hour, series that are over in it although another one of their pod goes on in it."""
-    of_pods = lives.pod >= 0
-    pod, last_ms = lives.pod[of_pods], lives.last_ms[of_pods]
+def _early_endings(
+    lifetimes: _Lifetimes, hours_ms: Sequence[int], window: DecodeWindow
+) -> list[int]:
+    """By hour, series that have ended in it while another series of their pod continues."""
+    of_pods = lifetimes.pod >= 0
+    pod, last_ms = lifetimes.pod[of_pods], lifetimes.last_ms[of_pods]
     last_of_pod = np.zeros(int(pod.max(initial=-1)) + 1, np.int64)
     np.maximum.at(last_of_pod, pod, last_ms)
     goes_on_until = last_of_pod[pod]
-    is_early = goes_on_until - last_ms > look.gap_ms
+    is_early = goes_on_until - last_ms > window.gap_ms
     last_ms, goes_on_until = last_ms[is_early], goes_on_until[is_early]
     return [
         int(((last_ms < hour_ms + HOUR_MS) & (goes_on_until >= hour_ms)).sum())
@@ -200,7 +202,7 @@ def _early_endings(lives: _Lives, hours_ms: Sequence[int], look: DecodeWindow) -
     ]
 
 
-def _pod_rows(parts: Sequence[Runs], look: DecodeWindow) -> _PodRows:
+def _pod_rows(parts: Sequence[Runs], window: DecodeWindow) -> _PodRows:
     number_of = {metric: number for number, metric in enumerate(sorted(metrics_of_all_pods()))}
     pods: dict[str, int] = {"": -1}
     columns: list[tuple[NDArray[np.int64], ...]] = [(np.empty(0, np.int64),) * 4]
@@ -212,17 +214,17 @@ def _pod_rows(parts: Sequence[Runs], look: DecodeWindow) -> _PodRows:
         lasted_ms = part.last_ms[rows] - part.first_ms[rows]
         columns.append((metric[of_series], pod[of_series], part.hour_ms[rows], lasted_ms))
     found = [np.concatenate(pieces) for pieces in zip(*columns, strict=True)]
-    return _PodRows(found[0], found[1], found[2], found[3] >= look.gap_ms)
+    return _PodRows(found[0], found[1], found[2], found[3] >= window.gap_ms)
 
 
-def _incomplete_pods(rows: _PodRows, look: DecodeWindow) -> list[int]:
-    """Hour by hour, pods that lack a metric which every pod has, although the cluster has it then.
+def _incomplete_pods(rows: _PodRows, window: DecodeWindow) -> list[int]:
+    """By hour, pods that lack a metric of every pod, while other pods of the cluster have it.
 
-    Receivers share series by a hash of their labels: one that is gone takes the phase of some pods
-    and the owner of others. A pod seen for less than an interval and a half may be a partial round.
+    Receivers share series by a hash of their labels: without one of them some pods lack their phase
+    and others their owner. A pod seen for less than 1.5 intervals may be a partial scrape.
     """
-    hour = (rows.hour_ms - look.started_ms) // HOUR_MS
-    hour_count = (look.ended_ms - look.started_ms) // HOUR_MS
+    hour = (rows.hour_ms - window.started_ms) // HOUR_MS
+    hour_count = (window.ended_ms - window.started_ms) // HOUR_MS
     shape = (hour_count, int(rows.metric.max(initial=-1)) + 1, int(rows.pod.max(initial=-1)) + 1)
     there, long_seen = np.zeros(shape, bool), np.zeros((shape[0], shape[2]), bool)
     there[hour, rows.metric, rows.pod] = True
@@ -234,9 +236,9 @@ def _incomplete_pods(rows: _PodRows, look: DecodeWindow) -> list[int]:
 
 
 def _targets_of_averages(parts: Sequence[Runs]) -> Counter[int]:
-    """By hour, targets whose health stands at the ends of windows, if that is no coincidence.
+    """By hour, targets whose samples are at the ends of 5-minute windows, unless by coincidence.
 
-    One target in three hundred thousand is scraped just there; two of a cluster never are.
+    One target in 300,000 is scraped at that millisecond; two of one cluster never are.
     """
     every: set[tuple[int, str]] = set()
     averaged: set[tuple[int, str]] = set()
@@ -254,7 +256,7 @@ def _targets_of_averages(parts: Sequence[Runs]) -> Counter[int]:
 
 
 def _values(parts: Sequence[Runs]) -> Iterator[tuple[int, str, int]]:
-    """Samples with an invalid value: not a number of devices, or a target that is down."""
+    """Samples whose value is no number of devices, or shows a target that is down."""
     counted = device_metrics()
     for part in parts:
         odd = np.array([not _WHOLE_NUMBER.fullmatch(value) for value in part.values], bool)

@@ -34,12 +34,12 @@ NAMED_LIMIT = 3
 """Metrics that a reason names; a store that is gone takes all of them."""
 
 EARLIER_LIMIT = 5_000
-"""How many attempts are looked through for earlier answers about one hour: a month of hourly ones,
-each asked again several times. Looking ends where the hour was not over yet."""
+"""Attempts that are searched for earlier responses about one hour: a month of hourly attempts, each
+repeated several times. The search ends at attempts before the end of the hour."""
 
 STORES_REMEMBERED = timedelta(days=3)
-"""A store that is away over a long weekend is still missed; one that was taken away for good stops
-being missed then, and the hours since are asked again and are ok."""
+"""The absence of a store counts for a long weekend. After that the store counts as removed, and the
+hours since are queried again."""
 
 
 def rows_of_hours(
@@ -144,7 +144,7 @@ def counts_earlier(
 
 
 def _counted_alike(attempt: Attempt, cluster: ClusterSource) -> bool:
-    """Whether the same series were asked for, united and sampled as now."""
+    """Whether the same series were queried, merged and sampled as now."""
     settings, asked = attempt.draft.settings, cluster.thanos
     return (
         settings.get("replica_labels") == asked.replica_labels
@@ -154,7 +154,7 @@ def _counted_alike(attempt: Attempt, cluster: ClusterSource) -> bool:
 
 
 def _averages(facts: Mapping[str, int]) -> str:
-    """The reason if averages came instead of raw samples, or ""."""
+    """The reason if the response has averages instead of raw samples, or ""."""
     if not (count := facts.get(DOWN_SAMPLED)):
         return ""
     return f"down-sampled: {count} targets have averages at the ends of 5-minute windows"
@@ -167,11 +167,10 @@ def _keep_the_most(found: dict[str, tuple[int, int]], counts: Counts) -> None:
 
 
 def _reason_for_fewer(earlier: Counts, now: Counts) -> str:
-    """The reason if an earlier response had more, or "". The past only grows: missing series
-    were lost.
+    """The reason if an earlier response had more, or "".
 
-    A store that failed without a warning removes series. If this response counted as whole, it
-    would replace a better one.
+    Samples of the past only increase, so fewer of them show a store that failed without a warning.
+    If this response counted as complete, it would replace a better one.
     """
     lost = [
         f"{metric} {now[metric][0]} series of {now[metric][1]} samples for "
@@ -202,7 +201,7 @@ def _outcome(
 
 
 def _by_reason(bad: Sequence[Part]) -> list[str]:
-    """Each reason once, after the asks that it met: a store that is away meets all of them."""
+    """Each reason once, after the names of its queries: an absent store affects all of them."""
     asks: dict[str, list[str]] = {}
     for part in bad:
         names = asks.setdefault(part.answer.reason, [])
@@ -212,7 +211,7 @@ def _by_reason(bad: Sequence[Part]) -> list[str]:
 
 
 def _counted(part: Part, hours: Sequence[datetime]) -> list[dict[str, tuple[int, int]]]:
-    """Hour by hour, series and samples by metric; 0 for one that was asked and is not there."""
+    """By hour, series and samples by metric; 0 for a queried metric without a sample."""
     runs = part.runs
     if runs is None:
         return [{} for _ in hours]
@@ -220,7 +219,7 @@ def _counted(part: Part, hours: Sequence[datetime]) -> list[dict[str, tuple[int,
     started_ms = int(hours[0].timestamp()) * 1000
     hour = (runs.hour_ms - started_ms) // HOUR_MS
     cells = runs.metric_index[runs.series_index] * len(hours) + hour
-    # Runs are in the order of series and time: with its first run of an hour a series counts in it.
+    # Runs are sorted by series and time: the first run in an hour counts its series.
     is_first = np.ones(len(runs), bool)
     is_first[1:] = (np.diff(runs.series_index) != 0) | (np.diff(hour) != 0)
     shape = (len(runs.metrics), len(hours))

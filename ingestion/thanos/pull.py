@@ -87,7 +87,7 @@ class HourNotOver(WrongUse):
             where=f"pull of {cluster_id}, hours until {format_instant(window.ended_at)}",
             seen=f"it is {format_instant(now.replace(microsecond=0))}, "
             f"the last sample is due at {format_instant(ready_at)}",
-            why="in an hour that is pulled too early its pods seem to end",
+            why="in an hour that is pulled too early, pods seem to end",
             remedy="pull again after that time, or check the clock of this machine",
         )
 
@@ -164,7 +164,7 @@ class _Found:
     answers: list[QueryResponse] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)  # allocation
     facts: dict[str, int] = field(default_factory=dict)
-    early_seconds: int = 0  # by the source's own clock, the window is not over for so long
+    early_seconds: int = 0  # until the end of the window, by the clock of the server
     failing_stores: str = ""
 
     def count(self, hours: Sequence[datetime], interval_seconds: int) -> None:
@@ -190,7 +190,7 @@ def _send_query(
         return found
     asks = group_queries(queried_entries(runner.source.pod_labels), runner.source.thanos.pins)
     telemetry = _Telemetry(runner, window)
-    for part in runner.answered(_queries_of_attempt(runner, asks, window)):
+    for part in runner.send(_queries_of_attempt(runner, asks, window)):
         if ":" not in part.ask.name:
             found.parts.append(part)
         else:
@@ -198,7 +198,7 @@ def _send_query(
                 found.count(hours, runner.source.sampling.sample_interval_seconds)
             telemetry.take(part)
             runner.memory.refuses_unions = telemetry.is_not_understood
-        del part  # its body is freed before the next one comes
+        del part  # its body is freed before the next response arrives
     if not telemetry.parts:
         found.count(hours, runner.source.sampling.sample_interval_seconds)
     found.answers = [part.answer for part in found.parts]
@@ -219,7 +219,7 @@ def _queries_of_attempt(
     runner: QueryRunner, asks: Sequence[MetricQuery], window: Interval
 ) -> Iterator[RawQuery | FunctionQuery]:
     """All queries of an attempt; unions only as long as the server understands them."""
-    yield from runner.questions(asks, window)
+    yield from runner.raw_queries(asks, window)
     yield from telemetry_queries(runner, window)
 
 
@@ -251,7 +251,7 @@ class _Telemetry:
 
     @property
     def is_not_understood(self) -> bool:
-        """Whether the first question was refused, and not because it was too large."""
+        """Whether the first query was refused, and not because it was too large."""
         first = self.parts[0]
         return first.answer.status in NOT_UNDERSTOOD and not first.limit_hit
 
@@ -270,7 +270,7 @@ def _queries_without_unions(runner: QueryRunner, window: Interval, found: _Found
     found.answers += [answer] if answer else []
     entries = [e for e in TELEMETRY_ENTRIES if names is None or e.metric in names]
     telemetry = _Telemetry(runner, window)
-    for part in runner.answered(_functions(runner, [[entry] for entry in entries], window)):
+    for part in runner.send(_functions(runner, [[entry] for entry in entries], window)):
         telemetry.take(part)
         del part
     return telemetry

@@ -1,4 +1,4 @@
-"""The queries of one attempt: sent, stored, decoded, and split where a limit is in the way.
+"""Sends the queries of one attempt, decodes the responses, and splits queries at limits.
 
 Put here: forms of requests, keeping bodies for landing, and the memory from response to response.
 Not here: the queries (`ingestion.metric_catalogue`), how they are split
@@ -16,7 +16,7 @@ import msgspec
 from clients.json_text import NOT_JSON
 from clients.prometheus import QUERY_PATH, PrometheusResponse
 from domain.interval import Interval
-from ingestion.evidence.landing import PackedBody, packed
+from ingestion.evidence.landing import PackedBody, pack_body
 from ingestion.metric_catalogue import Entry, MetricQuery
 from ingestion.settings import ClusterSource
 from ingestion.thanos.attempt_client import AttemptClient
@@ -40,13 +40,13 @@ COMMON_FORM = {"dedup": "false", "partial_response": "false", "max_source_resolu
 samples. A plain Prometheus ignores all three."""
 
 CLOCK_LIMIT = 10**10
-"""A source's clock beyond it (the year 2286) is no clock."""
+"""In seconds; a time after the year 2286 is not that of a clock."""
 
 GIVEN_UP_AFTER = 2
-"""Requests in a row without any response: the server is away or hangs, the rest is not tried."""
+"""Requests in a row without any response: the server is down or hangs, so no more are sent."""
 
 READ_TRIES_LIMIT = 3
-"""A proxy that cuts bodies at a size will cut them again; one that hiccups will not."""
+"""A proxy that cuts bodies at a size cuts them again; a temporary fault does not repeat."""
 
 Fetched = tuple[PrometheusResponse, Matrix, PackedBody | None]
 
@@ -60,7 +60,7 @@ class Part:
     answer: QueryResponse
     runs: Runs | None = None
     series: Sequence[RawSeries] = ()  # of telemetry, of which all functions are read together
-    limit_hit: bool = False  # no smaller question was left
+    limit_hit: bool = False  # although the query cannot be split further
 
     @property
     def outcome(self) -> Outcome:
@@ -69,7 +69,7 @@ class Part:
 
 @dataclass(slots=True)
 class PullMemory:
-    """The memory of one pull for the next one of the same cluster: only speed depends on it."""
+    """Kept from one pull to the next of the same cluster; only speed depends on it."""
 
     dictionary: SeriesDictionary | None = None
     device_series: KnownSeries = field(default_factory=dict)
@@ -89,23 +89,23 @@ class QueryRunner:
     ) -> None:
         self.source = source
         self._client = client
-        self.bodies: list[PackedBody] = []  # every body that came, waiting to be landed
+        self.bodies: list[PackedBody] = []  # every received body, until it is landed
         self.memory = memory or PullMemory()
         if self.memory.dictionary is None:
             self.memory.dictionary = SeriesDictionary(source.thanos.replica_labels)
         self._dictionary = self.memory.dictionary
         self._silent_in_a_row = 0
 
-    def allocation(self, asks: Iterable[MetricQuery], window: Interval) -> Iterator[Part]:
+    def pull_raw(self, asks: Iterable[MetricQuery], window: Interval) -> Iterator[Part]:
         """Raw samples: whole, or in smaller queries where a limit is near."""
-        return self.answered(self.questions(asks, window))
+        return self.send(self.raw_queries(asks, window))
 
-    def questions(self, asks: Iterable[MetricQuery], window: Interval) -> Iterator[RawQuery]:
+    def raw_queries(self, asks: Iterable[MetricQuery], window: Interval) -> Iterator[RawQuery]:
         """The queries for a window, split where a limit is known to be near."""
         for ask in asks:
             yield from self.memory.sizes.split(RawQuery(ask, window))
 
-    def answered(self, wanted: Iterable[RawQuery | FunctionQuery]) -> Iterator[Part]:
+    def send(self, wanted: Iterable[RawQuery | FunctionQuery]) -> Iterator[Part]:
         """The responses in the order of the queries, one in memory at a time.
 
         A query is taken from `wanted` when it is its turn: the response to one may decide whether
@@ -113,9 +113,9 @@ class QueryRunner:
         """
         for one in wanted:
             if isinstance(one, RawQuery):
-                yield from self._understood(one, self._fetched(one))
+                yield from self._send_raw(one, self._fetch(one))
             else:
-                yield from self._taken(one, self._fetched(one))
+                yield from self._send_function(one, self._fetch(one))
 
     def selector(self, ask: MetricQuery, matcher: str = "") -> str:
         """`{__name__=~"a|b",resource!~"…",clusterID="…"}`."""
@@ -131,7 +131,7 @@ class QueryRunner:
         )
 
     def source_time(self) -> float | None:
-        """The server's own clock, in seconds since 1970; None when it does not say."""
+        """The server's clock, in seconds since 1970; None without a valid response."""
         reply = self._client.post(QUERY_PATH, {"query": "time()"})
         try:
             found: float = _SCALAR.decode(reply.body).data.result[0]
@@ -142,7 +142,7 @@ class QueryRunner:
     def metric_names(
         self, patterns: Sequence[str], window: Interval, matchers: str = ""
     ) -> tuple[frozenset[str] | None, QueryResponse | None]:
-        """The metrics of the window whose names match; None when the server does not say."""
+        """The metrics of the window whose names match; None without a valid response."""
         selector = self.selector(MetricQuery("", tuple(patterns), matchers))
         form = {
             "match[]": selector,
@@ -155,7 +155,7 @@ class QueryRunner:
         except NOT_JSON:
             return None, None
         fetched = (reply, Matrix(Outcome.OK), _packed(reply))
-        return frozenset(names), self._described(METRIC_NAMES_ASK, selector, window, fetched)
+        return frozenset(names), self._describe(METRIC_NAMES_ASK, selector, window, fetched)
 
     def stores(self, window: Interval) -> tuple[QueryResponse, StoresSeen] | None:
         """The querier's list of stores: landed, and the part that concerns this cluster."""
@@ -167,9 +167,9 @@ class QueryRunner:
             return None
         outcome = Outcome.WARNED if seen.failing else Outcome.OK
         fetched = (reply, Matrix(outcome, seen.reason), _packed(reply))
-        return self._described(STORES_ASK, "", window, fetched), seen
+        return self._describe(STORES_ASK, "", window, fetched), seen
 
-    def _fetched(self, wanted: RawQuery | FunctionQuery) -> Fetched:
+    def _fetch(self, wanted: RawQuery | FunctionQuery) -> Fetched:
         if isinstance(wanted, FunctionQuery):
             return self._read(RANGE_PATH, {**COMMON_FORM, **wanted.form})
         form = {
@@ -183,13 +183,13 @@ class QueryRunner:
         """Send and read; a body whose JSON ends early in a whole HTTP response is requested
         again."""
         for _ in range(READ_TRIES_LIMIT):
-            reply = self._posted(path, form)
+            reply = self._post(path, form)
             matrix = read_matrix(reply)
             if matrix.outcome is not Outcome.TRUNCATED or reply.cut_short:
                 break
         return reply, matrix, _packed(reply)
 
-    def _posted(self, path: str, form: dict[str, str]) -> PrometheusResponse:
+    def _post(self, path: str, form: dict[str, str]) -> PrometheusResponse:
         if self._silent_in_a_row >= GIVEN_UP_AFTER:
             seen = f"not queried: {self._silent_in_a_row} requests before it got no answer"
             return PrometheusResponse(0, "", b"", failure=seen, tries=0)
@@ -198,23 +198,23 @@ class QueryRunner:
         self._silent_in_a_row = self._silent_in_a_row + 1 if silent else 0
         return reply
 
-    def _understood(self, question: RawQuery, fetched: Fetched) -> Iterator[Part]:
+    def _send_raw(self, question: RawQuery, fetched: Fetched) -> Iterator[Part]:
         matrix = fetched[1]
         if matrix.limit_hit and (pieces := smaller(question)):
             if fetched[0].too_large:
                 self.memory.sizes.learn_too_large(question)
             for piece in pieces:
                 for small in self.memory.sizes.split(piece):
-                    yield from self._understood(small, self._fetched(small))
+                    yield from self._send_raw(small, self._fetch(small))
             return
         ask, window = question.ask, question.window
         query = self._range_query(question)
-        answer = self._described(ask.name, query, window, fetched)
+        answer = self._describe(ask.name, query, window, fetched)
         runs = None
         if matrix.usable:
-            look = DecodeWindow.at(window, self.source.sampling.sample_interval_seconds)
+            decode_window = DecodeWindow.at(window, self.source.sampling.sample_interval_seconds)
             try:
-                runs = decode_runs(matrix.series, self._dictionary, look)
+                runs = decode_runs(matrix.series, self._dictionary, decode_window)
             except MalformedSeries as cause:
                 seen = f"not the protocol: {cause}"[:300]
                 answer = replace(answer, outcome=Outcome.FAILED, reason=seen)
@@ -223,18 +223,16 @@ class QueryRunner:
                 self.memory.sizes.learn(question, answer.byte_count, samples)
         yield Part(ask, window, answer, runs)
 
-    def _taken(self, one: FunctionQuery, fetched: Fetched) -> Iterator[Part]:
+    def _send_function(self, one: FunctionQuery, fetched: Fetched) -> Iterator[Part]:
         """Not decoded yet: the functions of a device are decoded together."""
         if fetched[1].limit_hit and (pieces := one.halves()):
             for piece in pieces:
-                yield from self._taken(piece, self._fetched(piece))
+                yield from self._send_function(piece, self._fetch(piece))
             return
-        answer = self._described(one.ask.name, one.query, one.window, fetched)
+        answer = self._describe(one.ask.name, one.query, one.window, fetched)
         yield Part(one.ask, one.window, answer, None, fetched[1].series, fetched[1].limit_hit)
 
-    def _described(
-        self, name: str, query: str, window: Interval, fetched: Fetched
-    ) -> QueryResponse:
+    def _describe(self, name: str, query: str, window: Interval, fetched: Fetched) -> QueryResponse:
         """Keep the body for landing, and describe the response."""
         reply, matrix, body = fetched
         if body is not None:
@@ -285,7 +283,7 @@ _SCALAR = msgspec.json.Decoder(_Scalar)
 
 
 def _packed(reply: PrometheusResponse) -> PackedBody | None:
-    return packed(reply.body) if reply.body else None
+    return pack_body(reply.body) if reply.body else None
 
 
 def _seconds(instant: datetime) -> str:

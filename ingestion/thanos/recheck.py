@@ -1,11 +1,11 @@
 """Before a close: compare the server's counts with the landed ones.
 
-Put here: counting again with few queries, and naming the hours that differ.
-Not here: pulling those hours again (`ingestion.thanos.pull`), or whether a difference matters.
+Put here: counting again with few queries, and the hours that differ.
+Not here: pulling those hours again (`ingestion.thanos.pull`), or the effect of a difference.
 
-Samples arrive late: a sender's backlog, a block that is uploaded hours later, a store that comes
-back. The server counts its samples per series and hour, and only hours with another sum are pulled
-again. The counts are no evidence and are not landed; the new responses are.
+Samples arrive late: from the backlog of a sender, in a block that is uploaded hours later, from a
+store that was down. The server counts its samples per series and hour, and only hours with another
+sum are pulled again. The counts are not landed; the new responses are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SampleCountDifference:
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """The result of counting again. A metric without a response says nothing about its hours."""
+    """The result of counting again. A metric without a response shows no difference."""
 
     differences: tuple[SampleCountDifference, ...]
     unanswered: Mapping[str, str]  # metric: reason
@@ -74,7 +74,7 @@ def _compared(runner: QueryRunner, window: Interval, entries: Sequence[HourEntry
     }
     differences: list[SampleCountDifference] = []
     unanswered: dict[str, str] = {}
-    for part in runner.answered(_recounted_hours(runner, window)):
+    for part in runner.send(_recounted_hours(runner, window)):
         [metric] = part.ask.metrics
         if part.outcome is not Outcome.OK:
             unanswered[metric] = part.answer.reason

@@ -1,9 +1,9 @@
-"""The derived files of a landed attempt, made again from its bytes.
+"""Writes the derived files of a landed attempt again, from its bytes.
 
-Put here: reading an attempt's bodies and decoding them as when they came.
-Not here: queries (`ingestion.thanos.pull`), or which attempts are made again (`ingestion.rebuild`).
+Put here: reading an attempt's bodies, and decoding them as at the time of the pull.
+Not here: queries (`ingestion.thanos.pull`), or the choice of attempts (`ingestion.rebuild`).
 
-Everything that decoding depends on is in the manifest, so a changed setting changes no past hour.
+The manifest has all settings of decoding, so a changed setting changes no past hour.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ def replay(landing: Landing, home_runs: Path, attempt: Attempt) -> None:
         if ":" in answer.ask:
             telemetry.append(function_response(answer.ask, series))
         elif answer.window is not None:
-            look = DecodeWindow.at(answer.window, attempt.draft.sampling.sample_interval_seconds)
-            runs.append(decode_runs(series, dictionary, look))
+            decode_window = DecodeWindow.at(
+                answer.window, attempt.draft.sampling.sample_interval_seconds
+            )
+            runs.append(decode_runs(series, dictionary, decode_window))
     rows = _rows(telemetry, replica_labels, attempt)
     write_runs(home_runs, attempt, runs, rows, attempt.draft.settings.get("pod_labels", ()))
 
@@ -56,9 +58,8 @@ def _rows(
     try:
         return device_hours(telemetry, replica_labels, attempt.window)
     except MalformedSeries:
-        return device_hours(
-            [], (), attempt.window
-        )  # as when it came: telemetry that is not the protocol leaves no rows
+        # As at the time of the pull: invalid telemetry has no rows.
+        return device_hours([], (), attempt.window)
 
 
 def _series(landing: Landing, attempt: Attempt, answer: QueryResponse) -> list[RawSeries]:

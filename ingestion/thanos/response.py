@@ -1,6 +1,6 @@
-"""The envelope of a response of the Prometheus HTTP API, and every way in which it can be bad.
+"""The envelope of a response of the Prometheus HTTP API, and all its faults.
 
-Put here: from a reply to (outcome, reason, warnings, series as raw JSON slices).
+Put here: from a response to (outcome, reason, warnings, series as raw JSON slices).
 Not here: the samples inside (`ingestion.thanos.decode`), or retries
 (`ingestion.thanos.attempt_client`).
 """
@@ -79,7 +79,7 @@ class Matrix:
     reason: str = ""
     warnings: tuple[str, ...] = ()
     series: tuple[RawSeries, ...] | list[RawSeries] = ()
-    limit_hit: bool = False  # a smaller question may be answered
+    limit_hit: bool = False  # a smaller query may succeed
 
     @property
     def usable(self) -> bool:
@@ -87,7 +87,7 @@ class Matrix:
 
 
 def read_matrix(reply: PrometheusResponse) -> Matrix:
-    """Read a reply that should hold a matrix. Whole, or not at all."""
+    """The series of a response, all of them or none."""
     if reply.too_large:
         return Matrix(Outcome.REFUSED, f"the answer is {reply.failure}", limit_hit=True)
     if reply.cut_short:
@@ -107,7 +107,7 @@ def read_matrix(reply: PrometheusResponse) -> Matrix:
 
 
 def read_matrix_body(body: bytes) -> Matrix:
-    """Read the body of a 200 answer (as it comes, or from the landing)."""
+    """The series in the body of a response with status 200, received or landed."""
     try:
         envelope = _MATRIX.decode(body)
     except msgspec.ValidationError as cause:
@@ -179,7 +179,7 @@ def _refusal(reply: PrometheusResponse) -> Matrix:
     if envelope.error:
         seen += f", {envelope.errorType}: {envelope.error}"
     limit_hit = reply.status in (400, 413, 422) and bool(_LIMIT_WORDS.search(envelope.error))
-    # 4xx will be answered the same way tomorrow, except when it only says "not now".
+    # A status 4xx is permanent, except for those that ask for a later request.
     final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
     return Matrix(
         Outcome.REFUSED if final else Outcome.FAILED,
@@ -190,6 +190,6 @@ def _refusal(reply: PrometheusResponse) -> Matrix:
 
 
 def _sentence(text: str) -> str:
-    """One line of limited length: a server's text must not break ours."""
+    """One line of limited length, without control characters of the server."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= REASON_LENGTH_LIMIT else line[: REASON_LENGTH_LIMIT - 1] + "…"

@@ -81,7 +81,7 @@ def _runs_table(
 ) -> pa.Table:
     values = sorted({text for part in parts for text in part.values})
     key, hour, first, last, count, value = _columns(parts, values, keys)
-    order = np.lexsort((value, first, key))  # the value last: the order never depends on chance
+    order = np.lexsort((value, first, key))  # with the value, so that the order is determined
     metric_of = _dictionary([one.metric for one in series])
     return pa.table(
         {
@@ -107,7 +107,7 @@ def _columns(
     place_of = {text: place for place, text in enumerate(values)}
     found: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in range(6)]
     for part in parts:
-        # A series without a run inside the hours has no key, and no row that would need it.
+        # A series without a run in these hours has neither a key nor a row.
         key = np.array([keys.get(one.series_id, -1) for one in part.series], np.int64)
         value = np.array([place_of[text] for text in part.values], np.int64)
         columns = (
@@ -126,7 +126,7 @@ def _columns(
 def _series_table(
     attempt: Attempt, series: Sequence[SeriesIdentity], first_key: int, pod_labels: Sequence[str]
 ) -> pa.Table:
-    allowed = {f"label_{sanitised(label)}" for label in pod_labels}
+    allowed = {f"label_{sanitise_label(label)}" for label in pod_labels}
     labels = [_kept_labels(one, allowed) for one in series]
     offsets = np.cumsum([0, *(len(names) for names, _ in labels)], dtype=np.int32)
     uuids = pa.array([one.uuid for one in series], pa.binary(16))
@@ -148,7 +148,7 @@ def _series_table(
 
 
 def _kept_labels(series: SeriesIdentity, allowed: set[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Of a pod's own labels only those on the allow-list, and all that are not its own."""
+    """Of the labels of a pod those on the allow-list, and all labels of the exporter."""
     if series.metric != POD_LABELS_METRIC:
         return series.names, series.texts
     kept = [
@@ -159,7 +159,7 @@ def _kept_labels(series: SeriesIdentity, allowed: set[str]) -> tuple[Sequence[st
     return [name for name, _ in kept], [text for _, text in kept]
 
 
-def sanitised(label: str) -> str:
+def sanitise_label(label: str) -> str:
     """As kube-state-metrics writes a label's name."""
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in label)
 

@@ -24,8 +24,8 @@ _POD = _METRIC | {"uid", "pod"}
 class SeriesIdentity:
     """A label set without replica labels, under its stable name.
 
-    Names and texts apart, in the order of names: series of one metric share the names. Where the
-    label `uid` is a UUID it stands apart with the pod's name, and neither is among the others.
+    Names and texts are separate, in the order of names: series of one metric share the names. If
+    the label `uid` is a UUID, it and the name of the pod are fields of their own.
     """
 
     series_id: str

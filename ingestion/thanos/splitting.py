@@ -1,11 +1,11 @@
-"""Smaller questions that together are the same query: by time, by metric, by pod.
+"""Smaller queries that together equal one query: by time, by metric, by pod.
 
 Put here: the two kinds of queries, how each is halved, and the memory of sizes by which a query is
 split before a limit is reached.
 Not here: sending queries (`ingestion.thanos.query_runner`), or recognising a limit
 (`ingestion.thanos.response`).
 
-Nothing is ever sampled or left out: the pieces are disjoint, and together they are the whole.
+The pieces are disjoint, and together they have all samples of the query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAMPLES_LIMIT = 50_000_000
 """`--query.max-samples` of Prometheus by default; more is refused with a 422."""
 
 NEAR_PERCENT = 70
-"""A query expected to reach this share of a limit is asked in halves at once."""
+"""A query that is expected to reach this share of a limit is sent as two halves."""
 
 _DIGITS = "0123456789abcdef"
 _Sequence = TypeVar("_Sequence", str, tuple[str, ...], tuple[tuple[str, str], ...])
@@ -123,7 +123,7 @@ class Sizes:
             known[name] = count / query.hours
 
     def learn_too_large(self, query: RawQuery) -> None:
-        """The response had more bytes than are read: its neighbours will have, too."""
+        """Note that a response was larger than the limit; those of other hours will be, too."""
         self.learn(query, BODY_BYTES_LIMIT, 0)
 
     def split(self, query: RawQuery) -> list[RawQuery]:

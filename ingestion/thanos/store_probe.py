@@ -55,21 +55,21 @@ def probe(
     with connected_to(cluster.thanos.connection, client) as connected:
         runner = QueryRunner(_replicas_apart(cluster), connected)
         asks = group_queries(queried_entries(cluster.pod_labels), cluster.thanos.pins)
-        parts = list(runner.allocation(asks, window))
+        parts = list(runner.pull_raw(asks, window))
         reached = _reached(cluster, parts)
         if not reached.is_fine:
             return [reached]
         runs = [part.runs for part in parts if part.runs is not None]
         names = _device_metrics(runner, window)
         devices = list(_device_runs(runner, names, window))
-        heard = SeriesSeen([*runs, *devices])
+        seen_series = SeriesSeen([*runs, *devices])
         return [
             reached,
             *_clock_line(runner, now),
-            *metric_lines(cluster, heard),
-            *telemetry_lines(names, heard),
-            operator_line(names, heard),
-            *exporter_lines(cluster, heard),
+            *metric_lines(cluster, seen_series),
+            *telemetry_lines(names, seen_series),
+            operator_line(names, seen_series),
+            *exporter_lines(cluster, seen_series),
             *_sampling_lines(cluster, runs),
             *_cluster_line(runs),
             *_retention_line(runner, cluster, ended_at),
@@ -77,19 +77,19 @@ def probe(
 
 
 def _replicas_apart(cluster: ClusterSource) -> ClusterSource:
-    """Each replica as a series of its own: merged, two of them look sampled twice as often."""
+    """With each replica as a series: merged, two of them seem to be sampled twice as often."""
     return replace(cluster, thanos=replace(cluster.thanos, replica_labels=()))
 
 
 def _device_metrics(runner: QueryRunner, window: Interval) -> frozenset[str]:
-    """The metrics of devices that the window has; counted, where no proxy lets names be asked."""
+    """The metrics of devices in the window; by counting them if a proxy refuses lists of names."""
     pins = runner.source.thanos.pins.matchers(Exporter.DEVICES, is_of_pods=False)
     names, _ = runner.metric_names(DEVICE_METRICS, window, pins)
     if names is not None:
         return names
     counts = telemetry_queries(runner, window, (COUNT,))
     told = DeviceReading((), window)
-    for part in runner.answered(counts):
+    for part in runner.send(counts):
         told.add(function_response(part.answer.ask, part.series))
     return frozenset(one.metric for one in told.rows().series)
 
@@ -98,9 +98,7 @@ def _device_runs(runner: QueryRunner, names: Collection[str], window: Interval) 
     """One metric of each vendor's devices, to see which exporter writes it."""
     told = [entry for entry in TELEMETRY_ENTRIES if entry.metric in names]
     chosen = {entry.metric.partition("_")[0]: entry for entry in reversed(told)}
-    for part in runner.allocation(
-        group_queries(chosen.values(), runner.source.thanos.pins), window
-    ):
+    for part in runner.pull_raw(group_queries(chosen.values(), runner.source.thanos.pins), window):
         if part.runs is not None:
             yield part.runs
 
@@ -109,7 +107,7 @@ def _reached(cluster: ClusterSource, parts: Sequence[Part]) -> DoctorLine:
     bad = [part for part in parts if part.runs is None]
     where = f"{cluster.thanos.name} answers"
     if not bad:
-        return DoctorLine(where, True, f"{len(parts)} questions answered")
+        return DoctorLine(where, True, f"{len(parts)} queries answered")
     answer = bad[0].answer
     if answer.status in (401, 403):
         remedy = "give its user the view of this cluster's metrics, or renew token_file"
@@ -133,9 +131,9 @@ def _sampling_lines(cluster: ClusterSource, runs: Sequence[Runs]) -> Iterator[Do
     if gaps:
         seen = gaps[len(gaps) // 2]
         harm = (
-            "a missed scrape is no hole so far"
+            "until then a missed scrape is not seen as a gap"
             if seen < decided
-            else "every sample looks like a hole so far"
+            else "until then every sample looks like a gap"
         )
         yield DoctorLine(
             "sampling interval",
@@ -183,23 +181,23 @@ def _unnamed_replica_labels(cluster: ClusterSource, runs: Sequence[Runs]) -> lis
 def _retention_line(
     runner: QueryRunner, cluster: ClusterSource, ended_at: datetime
 ) -> Iterator[DoctorLine]:
-    """Whether the oldest hour that may still be asked for is there; a young cluster has none."""
+    """Whether the store has the oldest hour that may be queried; a new cluster has none."""
     days = cluster.thanos.raw_retention_days
     oldest = ended_at - timedelta(days=days - 1)
     month = ended_at - timedelta(days=35)
     health = [ask for ask in allocation_queries() if ask.metrics == ("up",)]
     for instant, is_needed in ((month, True), (oldest, False)):
-        [part] = list(runner.allocation(health, Interval(instant - HOUR, instant)))
+        [part] = list(runner.pull_raw(health, Interval(instant - HOUR, instant)))
         there = part.runs is not None and len(part.runs) > 0
         if there or is_needed:
             age = (ended_at - instant).days
-            seen = f"samples of {age} days ago are {'there' if there else 'not there'}"
+            seen = f"samples of {age} days ago {'exist' if there else 'are missing'}"
             remedy = "a month that is closed late cannot be queried again: keep raw samples longer"
             yield DoctorLine(f"raw samples, {age} days", there, seen, remedy)
 
 
 def _cluster_line(runs: Sequence[Runs]) -> Iterator[DoctorLine]:
-    """One clusterID, whatever its name: a matcher that selects two clusters merges their bills."""
+    """Whether the series are of one clusterID: two clusters would get one bill."""
     count = attempt_facts(runs).get("clusters_in_the_answer", 1)
     yield DoctorLine(
         "one cluster",

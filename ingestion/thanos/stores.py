@@ -4,8 +4,8 @@ Put here: reading `/api/v1/stores`.
 Not here: requesting the list (`ingestion.thanos.query_runner`), or the outcome when a store is gone
 (`ingestion.thanos.outcomes`).
 
-A querier has the stores of all clusters. Each says by its label sets whose series it has; one that
-says another cluster's name is no business of this one.
+A querier has the stores of all clusters. The label sets of a store show whose series it has; a
+store of another cluster has no effect on this one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from clients.json_text import NOT_JSON
 
 NAMES_LENGTH_LIMIT = 200
-"""A reason is a sentence; all names are in the landed answer."""
+"""A reason is a sentence; the landed response has all names."""
 
 _EQUAL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"]*)"', re.ASCII)
 
@@ -68,7 +68,7 @@ def read_stores(body: bytes, cluster_matcher: str) -> StoresSeen | None:
 
 
 def _may_hold(store: _Store, wanted: Mapping[str, str]) -> bool:
-    """Unless every one of its label sets says another text of a label that is selected by."""
+    """Whether a label set of the store has no other value for a label of the matcher."""
     sets = [labels for labels in store.label_sets if not _is_mark(labels)]
     return not sets or any(
         all(labels.get(name, text) == text for name, text in wanted.items()) for labels in sets
@@ -76,5 +76,5 @@ def _may_hold(store: _Store, wanted: Mapping[str, str]) -> bool:
 
 
 def _is_mark(labels: Mapping[str, str]) -> bool:
-    """`@thanos_compatibility_store_type` stands in a set of its own, and is about no series."""
+    """Whether a set is a mark such as `@thanos_compatibility_store_type`, and not of series."""
     return bool(labels) and all(name.startswith("@") for name in labels)

@@ -41,12 +41,12 @@ SERIES_AT_ONCE = 2_000
 """Series whose values are decoded together, to limit the memory; each has 24 values at most."""
 
 COUNT_LIMIT = 2**31 - 1
-"""Samples of one hour: a server that claims more has counted nothing that can be stored."""
+"""Samples of one hour: a larger count does not fit into the table."""
 
 _ENTRIES = {entry.metric: entry for entry in TELEMETRY_ENTRIES}
 
 KnownSeries = dict[tuple[str, bytes], SeriesIdentity]
-"""By metric and labels as they came, without the label of the metric: metrics share these."""
+"""By metric and by the bytes of the other labels, which several metrics share."""
 
 _MARK = f'"{METRIC_LABEL}":"'.encode()
 
@@ -92,7 +92,7 @@ class DeviceHours:
 class Readings:
     """Device-hours by reading: one name and unit for all exporters and versions.
 
-    A row without a reading ("") measures nothing that facts know, and keeps its value as it came.
+    A row without a reading ("") is of no use to facts, and keeps the value of the response.
     """
 
     names: list[str]
@@ -264,7 +264,7 @@ class _Cells:
         return cls(np.zeros(shape, bool), {name: np.full(shape, np.nan) for name in FUNCTIONS})
 
     def with_room_for(self, replica_count: int) -> _Cells:
-        """The same cells, and empty ones for replicas that came since."""
+        """The same cells, and empty ones for further replicas."""
         here, hour_count = self.is_there.shape
         if replica_count <= here:
             return self
@@ -313,7 +313,7 @@ def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Learned:
-    """Series by their metric and the labels that came; labels are read once."""
+    """Series by their metric and the bytes of their labels; labels are decoded once."""
 
     def __init__(self, known: KnownSeries, dropped: frozenset[str]) -> None:
         self._known = known
@@ -323,7 +323,7 @@ class _Learned:
         self._shared: dict[Names, Names] = {}
 
     def name(self, metric: str, raw: bytes) -> tuple[str, bytes]:
-        """The metric, asked for by itself or named in a union, and the other labels, kept once."""
+        """The metric, of the query or of a label in a union, and the bytes of the other labels."""
         told, rest = (metric, raw) if metric else _named_within(raw)
         return told, self._texts.setdefault(rest, rest)
 

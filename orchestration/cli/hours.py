@@ -14,7 +14,7 @@ import click
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
-from ingestion.evidence.hour_ledger import HourEntry, hour_ledger, ready
+from ingestion.evidence.hour_ledger import HourEntry, hour_ledger, is_ready
 from orchestration.cli.output import Row, emit, home_option, output_option
 from orchestration.cli.time_arguments import HOURS, OLDEST_OPEN, or_oldest_open, takes_a_month
 from orchestration.open_home import OpenHome
@@ -77,7 +77,7 @@ def hours(
         for entry in hour_ledger(expected, opened.landing.attempts())
         if not clusters or entry.cluster_id in clusters
     ]
-    due = [entry for entry in entries if entry.responses or ready(entry, now)]
+    due = [entry for entry in entries if entry.responses or is_ready(entry, now)]
     shown = [entry for entry in due if show_all or not entry.is_whole or entry.doubts]
     if by_attempt:
         # The counts by metric do not fit into a table.

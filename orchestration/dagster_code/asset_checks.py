@@ -16,7 +16,7 @@ import dagster as dg
 from domain.decisions import Source
 from domain.findings import CheckResult, Finding
 from domain.interval import format_instant
-from ingestion.evidence.hour_ledger import HourEntry, ready
+from ingestion.evidence.hour_ledger import HourEntry, is_ready
 from orchestration import open_hours
 from orchestration.dagster_code.hour_events import EvidenceKeys, gap_table, table_cell
 from orchestration.dagster_code.partitions import hour_name
@@ -180,7 +180,7 @@ def evidence_evaluations(
         due = [
             entry
             for entry in entries
-            if (entry.cluster_id, entry.source) == (cluster_id, source) and ready(entry, now)
+            if (entry.cluster_id, entry.source) == (cluster_id, source) and is_ready(entry, now)
         ]
         found += [_complete(opened, key, due, now), _fresh(key, due)]
     return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from domain.errors import PortTaken, TemporarilyUnavailable
-from ingestion.evidence.hour_ledger import ready
+from ingestion.evidence.hour_ledger import is_ready
 from orchestration import open_hours
 from orchestration.dagster_code.check_assets import CHECK_RESULT
 from orchestration.dagster_code.document_assets import DRAFTS
@@ -230,7 +230,7 @@ def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
         ),
     ]
     now = opened.clock.now()
-    gaps = [e for e in open_hours.open_entries(opened) if ready(e, now) and not is_complete(e)]
+    gaps = [e for e in open_hours.open_entries(opened) if is_ready(e, now) and not is_complete(e)]
     for entry in gaps[:LINKS_LIMIT]:
         key = keys[entry.cluster_id, entry.source]
         hour = f"missing: {key.to_user_string()} {entry.hour_started_at:%Y-%m-%dT%H}"

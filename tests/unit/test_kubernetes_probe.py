@@ -150,7 +150,7 @@ def test_an_operator_without_cluster_monitoring_is_a_line(tmp_path: Path) -> Non
     plain = [{"metadata": {"name": "gpu-operator"}}]
     lines = probed(tmp_path, showing(plain))
     assert wrong(lines) == {}
-    assert "no OpenShift" in next(x for x in lines if x.check == "GPU operator is monitored").seen
+    assert "not OpenShift" in next(x for x in lines if x.check == "GPU operator is monitored").seen
     # Without a namespace of an operator, the line reports that none was checked.
     elsewhere = probed(tmp_path, showing(namespaces("true")[:1]))
     [line] = [line for line in elsewhere if line.check == "GPU operator is monitored"]

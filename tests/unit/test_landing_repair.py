@@ -16,7 +16,7 @@ import zstandard
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
-from ingestion.evidence.landing import BodyChanged, Landing, packed
+from ingestion.evidence.landing import BodyChanged, Landing, pack_body
 from ingestion.kubernetes.journal import JournalWriter
 from ingestion.kubernetes.journal_lines import line_of
 from ingestion.kubernetes.pull import pull_hours as pull_journal
@@ -35,7 +35,7 @@ ROT = {
     "a flipped bit": lambda good: good[:40] + bytes([good[40] ^ 4]) + good[41:],
     "cut short": lambda good: good[:-3],
     "nothing": lambda good: b"",
-    "another body": lambda good: packed(b"forged").stored,
+    "another body": lambda good: pack_body(b"forged").stored,
     "of the same size": lambda good: b"\0" * len(good),
 }
 
@@ -50,7 +50,7 @@ def bucket(tmp_path: Path) -> Store:
 
 def with_rot(store: Store, rot: Callable[[bytes], bytes]) -> bytes:
     """A landing of one body that is damaged now; the damaged bytes."""
-    good = packed(BODY).stored
+    good = pack_body(BODY).stored
     assert store.create(KEY, rot(good))
     with pytest.raises(BodyChanged):
         Landing(store).read_body(DIGEST)
@@ -68,13 +68,13 @@ def test_the_same_response_repairs_a_damaged_body(
 ) -> None:
     store = opened(tmp_path)
     rotten = with_rot(store, rot)
-    assert Landing(store).land([packed(BODY)]) == 1
+    assert Landing(store).land([pack_body(BODY)]) == 1
     assert Landing(store).read_body(DIGEST) == BODY
     assert store.list("rotten/") == [f"rotten/{DIGEST}.{hashlib.sha256(rotten).hexdigest()}"]
     assert kept_aside(store) == [rotten]
     report = Landing(store).verify()
     assert (report.problems, report.set_aside) == ((), tuple(store.list("rotten/")))
-    assert Landing(store).land([packed(BODY)]) == 0
+    assert Landing(store).land([pack_body(BODY)]) == 0
 
 
 @pytest.mark.parametrize("opened", [folder, bucket])
@@ -82,16 +82,16 @@ def test_an_intact_body_is_unchanged(tmp_path: Path, opened: Callable[[Path], St
     """Also one that another version compressed, because only the decompressed bytes count."""
     store = opened(tmp_path)
     otherwise = zstandard.ZstdCompressor(level=19).compress(BODY)
-    assert otherwise != packed(BODY).stored
+    assert otherwise != pack_body(BODY).stored
     store.create(KEY, otherwise)
-    assert Landing(store).land([packed(BODY)]) == 0
+    assert Landing(store).land([pack_body(BODY)]) == 0
     assert store.read(KEY) == otherwise
     assert kept_aside(store) == []
 
 
 def test_an_empty_body_is_a_body(tmp_path: Path) -> None:
     for _ in range(2):
-        assert Landing(folder(tmp_path)).land([packed(b"")]) == 0
+        assert Landing(folder(tmp_path)).land([pack_body(b"")]) == 0
 
 
 def test_a_body_damaged_twice_is_kept_in_both_forms(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_body_damaged_twice_is_kept_in_both_forms(tmp_path: Path) -> None:
     for rotten in (b"first", b"second", b"first"):
         landing.land_body(BODY)
         (tmp_path / "landing" / KEY).write_bytes(rotten)
-        assert Landing(folder(tmp_path)).land([packed(BODY)]) == 1
+        assert Landing(folder(tmp_path)).land([pack_body(BODY)]) == 1
     assert sorted(kept_aside(folder(tmp_path))) == [b"first", b"second"]
 
 
@@ -112,9 +112,9 @@ def test_an_object_is_read_only_if_its_name_is_taken(tmp_path: Path) -> None:
             return super().read(key)
 
     landing = Landing(Watched(tmp_path))
-    landing.land([packed(b"%d" % number) for number in range(20)])
+    landing.land([pack_body(b"%d" % number) for number in range(20)])
     assert reads == []
-    Landing(Watched(tmp_path)).land([packed(b"7")])
+    Landing(Watched(tmp_path)).land([pack_body(b"7")])
     assert len(reads) == 1
 
 
@@ -125,10 +125,10 @@ def test_two_repairs_at_once_both_find_an_intact_body(tmp_path: Path) -> None:
 
     class Slower(MemoryStore):
         def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
-            Landing(store).land([packed(BODY)])
+            Landing(store).land([pack_body(BODY)])
             return super().replace(key, body, expected)
 
-    assert Landing(Slower(store.objects)).land([packed(BODY)]) == 0
+    assert Landing(Slower(store.objects)).land([pack_body(BODY)]) == 0
     assert Landing(store).read_body(DIGEST) == BODY
     assert kept_aside(store) == [b"rotten"]
 
@@ -142,14 +142,14 @@ def test_a_repair_in_a_bucket_survives_a_kill_at_any_write() -> None:
         store = MemoryStore()
         rotten = with_rot(store, ROT["a flipped bit"])
         try:
-            Landing(MemoryStore(store.objects, kill_at=point)).land([packed(BODY)])
+            Landing(MemoryStore(store.objects, kill_at=point)).land([pack_body(BODY)])
             died = False
         except Killed:
             point += 1
         if store.read(KEY) != rotten:
             assert Landing(store).read_body(DIGEST) == BODY
             assert kept_aside(store) == [rotten]
-        Landing(store).land([packed(BODY)])
+        Landing(store).land([pack_body(BODY)])
         assert Landing(store).read_body(DIGEST) == BODY
         assert kept_aside(store) == [rotten]
     assert point > 5
@@ -163,11 +163,11 @@ def test_a_repair_on_a_disk_survives_a_kill_at_any_step(
         step += 1
         store = FolderStore(tmp_path / str(step))
         rotten = with_rot(store, ROT["a flipped bit"])
-        died = killed_at(step, lambda: Landing(store).land([packed(BODY)]))  # noqa: B023
+        died = killed_at(step, lambda: Landing(store).land([pack_body(BODY)]))  # noqa: B023
         if store.read(KEY) != rotten:
             assert Landing(store).read_body(DIGEST) == BODY
             assert kept_aside(store) == [rotten]
-        Landing(store).land([packed(BODY)])
+        Landing(store).land([pack_body(BODY)])
         assert Landing(store).read_body(DIGEST) == BODY
         assert kept_aside(store) == [rotten]
     assert step > 15

@@ -100,7 +100,7 @@ def test_an_optional_metric_that_is_absent_is_reported_as_fine(metric: str) -> N
     lines = probed(having(lambda e: None if e.metric == metric else dict.fromkeys(e.labels, "x")))
     assert wrong(lines) == {}
     [line] = [line for line in lines if line.check == metric]
-    assert line.seen.startswith("no sample in the last hour, as may be: ")
+    assert line.seen.startswith("no sample in the last hour, which can be normal: ")
 
 
 REQUESTS = "kube_pod_container_resource_requests"
@@ -112,7 +112,7 @@ def test_an_idle_cluster_passes_every_check() -> None:
     lines = probed(having(lambda e: None if e.metric in absent else dict.fromkeys(e.labels, "x")))
     assert wrong(lines) == {}
     [line] = [line for line in lines if line.check == REQUESTS]
-    assert line.seen == "no sample in the last hour, as may be: no pod requests a device"
+    assert line.seen == "no sample in the last hour, which can be normal: no pod requests a device"
 
 
 @pytest.mark.parametrize("metric", sorted(SHOW_DEVICES - {REQUESTS}))
@@ -170,7 +170,7 @@ def test_two_replicas_do_not_halve_the_interval() -> None:
     named = replace(CLUSTER.thanos, replica_labels=("replica",))
     right = probed(twice, thanos=named)
     assert wrong(right) == {}
-    for decided, harm in ((300, "looks like a hole"), (1200, "missed scrape is no hole")):
+    for decided, harm in ((300, "looks like a gap"), (1200, "missed scrape is not seen as a gap")):
         line = wrong(probed(twice, thanos=named, sampling=Sampling(decided, 30)))
         assert "one replica come every 600 s" in line["sampling interval"].seen
         assert harm in line["sampling interval"].remedy
@@ -236,7 +236,7 @@ def test_missing_telemetry_is_named_metric_by_metric() -> None:
     lines = {line.check: line for line in probe_result(complete, *of_nvidia[:-2])}
     line = lines["device telemetry of nvidia.com"]
     assert line.is_fine
-    assert line.seen == "28 of 30 metrics; not there: " + ", ".join(of_nvidia[-2:])
+    assert line.seen == "28 of 30 metrics; missing: " + ", ".join(of_nvidia[-2:])
     assert "device telemetry of amd.com" not in lines
     of_operator = [e.metric for e in TELEMETRY_ENTRIES if e.metric.startswith("gpu_operator_")]
     lines = {line.check: line for line in probe_result(complete, *of_nvidia, *of_operator)}
@@ -307,7 +307,7 @@ def test_one_metric_of_two_jobs_is_a_line_with_the_pin_to_set() -> None:
         "not pinned"  # fmt: skip
     assert "[thanos.hub.pins]: kube_state_metrics" in line.remedy
     twice = wrong(probed(answering))["one namespace for each pod"]
-    assert twice.seen == "1 of 1 UIDs stand in two namespaces, such as x in m and team-b"
+    assert twice.seen == "1 of 1 UIDs occur in two namespaces, such as x in m and team-b"
 
 
 def test_two_pinned_jobs_are_accepted() -> None:
@@ -336,7 +336,7 @@ def test_a_pin_without_a_target_is_named_at_its_missing_metrics() -> None:
         return matrix() if 'job="other"' in form.get("query", "") else complete(form)
 
     found = wrong(probed(strict, thanos=pinned))
-    assert "only m/other is believed" in found["kube_node_info"].remedy
+    assert "only m/other is accepted" in found["kube_node_info"].remedy
     assert "kube_pod_resource_request" not in found  # the scheduler exports it
 
 
@@ -353,4 +353,4 @@ def test_a_store_without_samples_of_last_month_is_a_line() -> None:
         return complete(form) if asked > TEN.timestamp() else matrix()
 
     line = wrong(probed(young))["raw samples, 35 days"]
-    assert "not there" in line.seen
+    assert "are missing" in line.seen
