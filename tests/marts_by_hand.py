@@ -25,7 +25,6 @@ from domain.interval import Interval, hour_of
 from quality.causes import NEEDED_METRICS
 from quality.checks import ALWAYS, WITH_ROWS, write_dbt_tests
 from tests.decisions_by_hand import HEADERS
-from tests.price_lookup import price_at
 from warehouse.connection import connected
 from warehouse.content_hash import period_sha256
 from warehouse.dbt_run import DbtTest
@@ -471,12 +470,8 @@ class World:
             edges = [edge for row in dated for edge in row.validity.edges()]
             for piece in inside.split_at_hours() if inside else []:
                 for segment in piece.split_at(edges):
-                    rate = price_at(
-                        self.decisions,
-                        pod.cluster_id,
-                        pod.gpu_class,
-                        pod.mig_profile,
-                        segment.started_at,
+                    rate = self.decisions.price_list.find(
+                        pod.cluster_id, pod.gpu_class, pod.mig_profile, segment.started_at
                     )
                     yield (
                         pod,

@@ -11,6 +11,7 @@ from domain.decisions.problems import DecisionsContradict, DecisionsRefused, Inv
 from domain.decisions.rates import (
     PriceChange,
     PriceChangeNeedsSecondName,
+    Rates,
     unsigned_since,
 )
 from domain.decisions.reading import load_decisions, load_sealed_copy, read_decisions
@@ -69,6 +70,7 @@ __all__ = [
     "PriceChangeNeedsSecondName",
     "Product",
     "Rate",
+    "Rates",
     "Row",
     "RowDifference",
     "Source",

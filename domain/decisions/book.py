@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from domain.billing_period import BillingPeriod
-from domain.decisions.policies import DEFAULT_POLICIES, value_of
-from domain.decisions.rates import PriceChangeNeedsSecondName
+from domain.decisions.policies import DEFAULT_POLICIES, BillableState, value_of
+from domain.decisions.rates import PriceChangeNeedsSecondName, Rates
 from domain.decisions.rows import (
     AcceptedGap,
     Amendment,
@@ -67,6 +67,10 @@ class Decisions:
         return sha256(canonical_rows(self.rows))
 
     # Prices ---------------------------------------------------------------------------------
+
+    @cached_property
+    def price_list(self) -> Rates:
+        return Rates(self.rates)
 
     def currency(self, instant: datetime) -> str | None:
         """The ledger's currency: by policy, or that of the prices; None without either."""
@@ -143,6 +147,9 @@ class Decisions:
         rows = (p for p in self.policies if p.policy is name and holds(p, instant))
         decided = next(rows, None)
         return decided if decided is not None else DEFAULT_POLICIES[name]
+
+    def billable_state(self, instant: datetime) -> BillableState:
+        return BillableState(value_of(self.policy(PolicyName.BILLABLE_STATE, instant)))
 
     def mig_weight(self, instant: datetime) -> WeightPolicy:
         return WeightPolicy(value_of(self.policy(PolicyName.MIG_WEIGHT, instant)))

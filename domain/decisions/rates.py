@@ -1,8 +1,8 @@
-"""Checks of prices: equally specific rows, and large changes of a price.
+"""Which price applies, and large changes of a price.
 
-Put here: rows between which nothing decides; changes that need a second name.
-Not here: the price of a pod (`dbt/models/`), how it is multiplied and rounded (`domain.money`), or
-whether a missing name blocks a close (`quality` makes a finding of it).
+Put here: the price of a cluster, class, profile and instant; changes that need a second name.
+Not here: how a price is multiplied and rounded (`domain.money`), or whether a missing name blocks a
+close (`quality` makes a finding of it).
 
 A row that names the cluster or the profile wins over one that does not. A row that names only the
 cluster and one that names only the profile are equally specific: a third row must name both.
@@ -19,7 +19,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import product
 
 from domain.decisions.problems import DecisionsContradict
 from domain.decisions.rows import WHOLE, Rate
@@ -29,23 +28,75 @@ from domain.interval import Interval, format_instant, subtract
 Key = tuple[str, str, str]
 
 
-def undecided_prices(rates: Iterable[Rate]) -> Iterator[DecisionsContradict]:
-    """Pairs of a cluster's row and a profile's row without a third row for both."""
-    by_key: defaultdict[Key, list[Rate]] = defaultdict(list)
-    for rate in sorted(rates, key=lambda rate: rate.valid_from):
-        by_key[rate.cluster_id, rate.gpu_class, rate.mig_profile].append(rate)
-    of_profiles = [key for key in by_key if not key[0] and key[2] != WHOLE]
-    for (cluster_id, gpu_class, priced), of_cluster in by_key.items():
-        if not cluster_id or priced != WHOLE:
-            continue
-        profiles = sorted(profile for _, known, profile in of_profiles if known == gpu_class)
-        for one, profile in product(of_cluster, profiles):
-            deciding = by_key.get((cluster_id, gpu_class, profile), [])
-            for other in by_key["", gpu_class, profile]:
-                if left := _undecided_time(one, other, deciding):
+class Rates:
+    """The price list, indexed by cluster, class and profile."""
+
+    def __init__(self, rates: Iterable[Rate] = ()) -> None:
+        self._by_key: defaultdict[Key, list[Rate]] = defaultdict(list)
+        self._profiles: defaultdict[str, set[str]] = defaultdict(set)
+        for rate in sorted(rates, key=lambda rate: rate.valid_from):
+            self._by_key[_key(rate)].append(rate)
+            if not rate.cluster_id and rate.mig_profile != WHOLE:
+                self._profiles[rate.gpu_class].add(rate.mig_profile)
+
+    def find(
+        self, cluster_id: str, gpu_class: str, mig_profile: str, instant: datetime
+    ) -> Rate | None:
+        """The price that holds, or None; raises where two are equally specific."""
+        for keys in _from_most_specific(cluster_id, gpu_class, mig_profile):
+            rows = [rate for key in keys for rate in self._by_key.get(key, ())]
+            valid = [rate for rate in rows if rate.validity.contains(instant)]
+            if len(valid) > 1:
+                where = _described(cluster_id, gpu_class, mig_profile)
+                raise _two_rates(f"{where} at {format_instant(instant)}", *valid[:2])
+            if valid:
+                return valid[0]
+        return None
+
+    def spans(
+        self, cluster_id: str, gpu_class: str, mig_profile: str, window: Interval
+    ) -> list[tuple[Interval, Rate | None]]:
+        """The window, cut where the price changes: each piece with its price or None."""
+        levels = _from_most_specific(cluster_id, gpu_class, mig_profile)
+        rows = [rate for keys in levels for key in keys for rate in self._by_key.get(key, ())]
+        pieces = window.split_at(edge for rate in rows for edge in rate.validity.edges())
+        joined: list[tuple[Interval, Rate | None]] = []
+        for piece in pieces:
+            rate = self.find(cluster_id, gpu_class, mig_profile, piece.started_at)
+            if joined and joined[-1][1] == rate:
+                piece = Interval(joined.pop()[0].started_at, piece.ended_at)
+            joined.append((piece, rate))
+        return joined
+
+    def undecided(self) -> Iterator[DecisionsContradict]:
+        """Pairs of a cluster's row and a profile's row without a third row for both."""
+        for rows in list(self._by_key.values()):
+            for rate in rows:
+                if rate.cluster_id and rate.mig_profile == WHOLE:
+                    yield from self._undecided_against(rate)
+
+    def _undecided_against(self, of_cluster: Rate) -> Iterator[DecisionsContradict]:
+        cluster_id, gpu_class = of_cluster.cluster_id, of_cluster.gpu_class
+        for mig_profile in sorted(self._profiles.get(gpu_class, ())):
+            deciding = self._by_key.get((cluster_id, gpu_class, mig_profile), [])
+            for of_profile in self._by_key["", gpu_class, mig_profile]:
+                left = _undecided_time(of_cluster, of_profile, deciding)
+                if left:
+                    where = _described(cluster_id, gpu_class, mig_profile)
                     since = format_instant(left[0].started_at)
-                    where = f"{_described(cluster_id, gpu_class, profile)} from {since}"
-                    yield _two_rates(where, one, other)
+                    yield _two_rates(f"{where} from {since}", of_cluster, of_profile)
+
+
+def _key(rate: Rate) -> Key:
+    return (rate.cluster_id, rate.gpu_class, rate.mig_profile)
+
+
+def _from_most_specific(cluster_id: str, gpu_class: str, mig_profile: str) -> list[list[Key]]:
+    any_whole = [("", gpu_class, WHOLE)]
+    if mig_profile == WHOLE:
+        return [[(cluster_id, gpu_class, WHOLE)], any_whole]
+    of_both = [(cluster_id, gpu_class, mig_profile)]
+    return [of_both, [(cluster_id, gpu_class, WHOLE), ("", gpu_class, mig_profile)], any_whole]
 
 
 def _described(cluster_id: str, gpu_class: str, mig_profile: str) -> str:

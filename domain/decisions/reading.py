@@ -33,7 +33,7 @@ from domain.decisions.problems import (
     InvalidDecision,
     listed,
 )
-from domain.decisions.rates import undecided_prices, unsigned_price_changes
+from domain.decisions.rates import Rates, unsigned_price_changes
 from domain.decisions.rows import Row, TableName
 from domain.decisions.sealed_copies import in_canonical_order
 from domain.decisions.table_form import DecisionTable
@@ -50,7 +50,7 @@ def read_decisions(files: Mapping[str, str | bytes]) -> tuple[Decisions, list[Ba
     rows, problems = _read_tables(files)
     all_read = not problems  # a name may be unknown only because its own row is invalid
     problems += contradictions(rows, _as_in_file)
-    problems += undecided_prices(rows[TableName.RATES])
+    problems += Rates(rows[TableName.RATES]).undecided()
     if all_read:
         problems += unknown_clusters(rows.__getitem__)
         problems += unpriced_currencies(rows.__getitem__)

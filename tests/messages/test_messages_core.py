@@ -18,7 +18,7 @@ import pytest
 
 from billing.usage import Charge, ChargeKey, only_currency
 from domain.billing_period import BillingPeriod
-from domain.decisions import edited_since, load_decisions, read_decisions
+from domain.decisions import Rates, edited_since, load_decisions, read_decisions
 from domain.errors import LedgerError
 from domain.interval import Interval, parse_instant
 from domain.money import parse_nanos, price_nanos, require_currency
@@ -93,7 +93,9 @@ PROVOKED: dict[str, Callable[[], object]] = {
     "DEC-002": lambda: first_problem(
         table("tenants", "shared,provider,2026-10-01,", "shared,tenant,2026-10-15,")
     ),
-    "DEC-002-rates": lambda: first_problem(table("rates", OF_CLUSTER, OF_PROFILE)),
+    "DEC-002-rates": lambda: Rates(
+        decided(table("rates", row)).rates[0] for row in (OF_CLUSTER, OF_PROFILE)
+    ).find("prod-eu", "A100-40GB", "1g.5gb", TEN),
     "DEC-003": price_without_second_name,
     "DEC-004": price_edited_in_place,
 }

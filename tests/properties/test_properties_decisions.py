@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from domain.decisions import (
     Decisions,
+    DecisionsContradict,
     DecisionsRefused,
     PolicyName,
     Rate,
@@ -31,7 +32,6 @@ from domain.decisions.problems import MOST_PROBLEMS_PER_TABLE
 from domain.errors import BadInput, shown
 from domain.interval import Interval
 from tests.decisions_by_hand import HEADERS, SIGNED, SIGNED_LAST, table
-from tests.price_lookup import price_at
 
 TABLES = sorted(HEADERS)
 START = datetime(2026, 9, 25, tzinfo=UTC)
@@ -202,6 +202,26 @@ def naive_prices(rows: RateRows, wanted: tuple[str, str, str], number: int) -> l
 
 
 @given(rows=rate_rows)
+def test_prices_equal_the_naive_lookup_and_ambiguous_ones_are_refused(rows: RateRows) -> None:
+    decisions, problems = read_decisions(rate_table(rows))
+    doubts = []
+    for wanted in RATE_KEYS:
+        if not wanted[0]:
+            continue  # usage is always in a cluster
+        for number in range(DAY_COUNT):
+            naive = naive_prices(rows, wanted, number)
+            try:
+                rate = decisions.price_list.find(*wanted, day(number))
+            except DecisionsContradict:
+                assert len(naive) > 1
+                doubts.append(wanted)
+                continue
+            assert len(naive) <= 1
+            assert (rate and [rate.rate_nanos_per_hour // 10**9]) == (naive or None)
+    assert not doubts or problems
+
+
+@given(rows=rate_rows)
 def test_rates_are_refused_only_if_a_lookup_is_ambiguous(rows: RateRows) -> None:
     """A row of one cluster does not make prices ambiguous in clusters without a row."""
     _, problems = read_decisions(rate_table(rows))
@@ -218,6 +238,21 @@ def test_rates_are_refused_only_if_a_lookup_is_ambiguous(rows: RateRows) -> None
         for number in range(horizon)
     )
     assert bool(problems) is (in_doubt or hidden)
+
+
+@given(rows=rate_rows)
+def test_spans_of_a_price_equal_its_lookups_per_day(rows: RateRows) -> None:
+    decisions, problems = read_decisions(rate_table(rows))
+    if problems:
+        return
+    window = Interval(day(2), day(DAY_COUNT - 2))
+    for wanted in RATE_KEYS[6:]:
+        found = decisions.price_list.spans(*wanted, window)
+        assert sum(piece.seconds for piece, _ in found) == window.seconds
+        for number in range(2, DAY_COUNT - 2):
+            of_day = [rate for piece, rate in found if piece.contains(day(number))]
+            assert of_day == [decisions.price_list.find(*wanted, day(number))]
+        assert all(left[1] != right[1] for left, right in pairwise(found))
 
 
 namespace_rows = st.lists(
@@ -281,7 +316,11 @@ def everything(source: random.Random) -> dict[str, str]:
 def answers(decisions: Decisions, instant: datetime) -> list[object]:
     window = Interval(instant, instant + timedelta(hours=1))
     return [
-        *(price_at(decisions, "c1", g, p, instant) for g in "AB" for p in ("whole", "1g.5gb")),
+        *(
+            decisions.price_list.find("c1", g, p, instant)
+            for g in "AB"
+            for p in ("whole", "1g.5gb")
+        ),
         *(decisions.ownership.belongs_to(name, instant) for name in ("a", "b", "kube-x")),
         *(decisions.cluster_at(cluster_id, instant) for cluster_id in ("c1", "c2")),
         sum(outage.seconds for outage in decisions.outage_intervals("c1", window)),

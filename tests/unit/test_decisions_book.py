@@ -26,7 +26,6 @@ from domain.gpu.weights import WeightPolicy
 from domain.interval import Interval, format_instant
 from domain.money import Money, parse_nanos
 from tests.decisions_by_hand import HEADERS, SIGNED, decided, table
-from tests.price_lookup import price_at
 
 OCTOBER = BillingPeriod("2026-10")
 
@@ -41,7 +40,7 @@ def days(first: int, last: int) -> Interval:
 
 def test_without_a_decision_the_shipped_policies_apply() -> None:
     nothing = Decisions()
-    assert nothing.policy(PolicyName.BILLABLE_STATE, at(1)).value == BillableState.RUNNING
+    assert nothing.billable_state(at(1)) is BillableState.RUNNING
     assert nothing.mig_weight(at(1)) is WeightPolicy.MAX
     assert nothing.uncertainty_limit(at(1)) == Fraction(1, 200)
     assert nothing.one_source_limit(at(1)) == Fraction(1, 20)
@@ -67,7 +66,7 @@ def test_a_policy_applies_during_its_validity_and_the_default_outside() -> None:
     assert decisions.mig_weight(at(20)) is WeightPolicy.MAX
     assert decisions.policy(PolicyName.MIG_WEIGHT, at(10)).version == "2026-10"
     assert decisions.policy(PolicyName.MIG_WEIGHT, at(20)).version == "default-1"
-    assert decisions.policy(PolicyName.BILLABLE_STATE, at(10)).value == BillableState.HELD
+    assert decisions.billable_state(at(10)) is BillableState.HELD
     assert decisions.uncertainty_limit(at(10)) == Fraction(1, 100)
     assert decisions.one_source_limit(at(10)) == Fraction(1, 8)
     assert decisions.grace_days(at(10)) == 5
@@ -254,7 +253,7 @@ def test_decisions_differ_before_and_after_every_cut(cut: datetime) -> None:
         return [
             EVERYTHING.cluster_at("c1", instant),
             EVERYTHING.ownership.belongs_to("shared", instant),
-            price_at(EVERYTHING, "c1", "A100-40GB", "whole", instant),
+            EVERYTHING.price_list.find("c1", "A100-40GB", "whole", instant),
             bool(EVERYTHING.outage_intervals("c1", window)),
             [g.interval.contains(instant) for g in EVERYTHING.accepted_gaps],
             EVERYTHING.grace_days(instant),

@@ -18,7 +18,6 @@ from domain.gpu.product_tables import PRODUCT_COLUMNS
 from domain.gpu.weights import WeightPolicy, weight
 from domain.money import format_nanos, price_nanos
 from tests.decisions_by_hand import HEADERS, decided, table
-from tests.price_lookup import price_at
 from warehouse.device_tables import catalogue_of
 
 SHIPPED = catalogue_of(decided())
@@ -45,7 +44,7 @@ def test_an_unknown_card_is_priced_by_rows_alone(resource: str, hours_cost: str)
     known = catalogue_of(decisions)
     kind = classify(resource, LABELS, known)
     assert isinstance(kind, DeviceKind), kind
-    rate = price_at(decisions, "c1", kind.gpu_class, kind.mig_profile, AT)
+    rate = decisions.price_list.find("c1", kind.gpu_class, kind.mig_profile, AT)
     assert rate is not None
     of_card = weight(kind, WeightPolicy.MAX, known)
     weighed = of_card if rate.mig_profile == WHOLE else kind.unit_share
@@ -62,7 +61,7 @@ def test_without_its_row_the_card_and_its_prices_are_unknown() -> None:
 
 
 def test_a_replica_on_a_slice_costs_its_part_of_the_slices_price() -> None:
-    rate = price_at(decided(X200, PRICES), "c1", "X200-288GB", "1g.36gb", AT)
+    rate = decided(X200, PRICES).price_list.find("c1", "X200-288GB", "1g.36gb", AT)
     assert rate is not None
     assert rate.mig_profile == "1g.36gb"
     assert format_nanos(price_nanos(3600, Fraction(1, 4), rate.rate_nanos_per_hour)) == "0.3125"

@@ -14,7 +14,10 @@ import pytest
 from domain.billing_period import BillingPeriod
 from domain.decisions import (
     Decisions,
+    DecisionsContradict,
     Rate,
+    Rates,
+    load_decisions,
     read_decisions,
     unknown_to_catalogue,
 )
@@ -45,6 +48,94 @@ def rate_row(
 
 def rates(*rows: str) -> Decisions:
     return decided(table("rates", *rows))
+
+
+def price(decisions: Decisions, cluster: str, profile: str, at: datetime = AT) -> str:
+    found = decisions.price_list.find(cluster, A100, profile, at)
+    assert found is not None
+    return str(found.money_per_hour)
+
+
+def test_the_most_specific_row_wins() -> None:
+    decisions = rates(
+        rate_row("1"),
+        rate_row("2", cluster="c1"),
+        rate_row("3", profile="1g.5gb"),
+        rate_row("4", cluster="c1", profile="1g.5gb"),
+    )
+    assert price(decisions, "c1", "1g.5gb") == "4 EUR"
+    assert price(decisions, "c1", "whole") == "2 EUR"
+    assert price(decisions, "c1", "2g.10gb") == "2 EUR"  # by weight
+    assert price(decisions, "c2", "1g.5gb") == "3 EUR"
+    assert price(decisions, "c2", "whole") == "1 EUR"
+    assert price(decisions, "c2", "2g.10gb") == "1 EUR"
+
+
+def test_a_price_is_valid_from_its_first_instant_to_before_its_last() -> None:
+    decisions = rates(
+        rate_row("1", until="2026-10-10"), rate_row("1.2", since="2026-10-10", until="2026-10-20")
+    )
+    assert price(decisions, "c1", "whole", AT - timedelta(seconds=1)) == "1 EUR"
+    assert price(decisions, "c1", "whole", AT) == "1.2 EUR"
+    after = datetime(2026, 10, 20, tzinfo=UTC)
+    assert decisions.price_list.find("c1", A100, "whole", after) is None
+
+
+def test_an_ended_specific_price_is_replaced_by_the_general_one() -> None:
+    decisions = rates(rate_row("1"), rate_row("0.9", cluster="c1", until="2026-10-10"))
+    assert price(decisions, "c1", "whole", AT - timedelta(seconds=1)) == "0.9 EUR"
+    assert price(decisions, "c1", "whole", AT) == "1 EUR"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gpu_class", "profile"),
+    [("c1", "H100-80GB", "whole"), ("c1", "A100", "whole"), ("c1", "a100-40gb", "whole")],
+)
+def test_without_a_row_there_is_no_price(cluster: str, gpu_class: str, profile: str) -> None:
+    decisions = rates(rate_row("1"))
+    assert decisions.price_list.find(cluster, gpu_class, profile, AT) is None
+
+
+def test_a_price_for_one_cluster_does_not_apply_to_another() -> None:
+    decisions = rates(rate_row("1", cluster="c1"))
+    assert decisions.price_list.find("c2", A100, "whole", AT) is None
+
+
+def test_a_price_of_zero_is_a_price() -> None:
+    assert price(rates(rate_row("0")), "c1", "whole") == "0 EUR"
+
+
+def test_a_month_is_cut_at_price_changes_and_shows_gaps() -> None:
+    decisions = rates(
+        rate_row("1", until="2026-10-10"),
+        rate_row("1.1", since="2026-10-20"),
+        rate_row("1.2", cluster="c1", since="2026-10-25"),
+    )
+    spans = decisions.price_list.spans("c1", A100, "whole", OCTOBER)
+    days = [(p.started_at.day, p.ended_at.day, r and str(r.money_per_hour)) for p, r in spans]
+    assert days == [(1, 10, "1 EUR"), (10, 20, None), (20, 25, "1.1 EUR"), (25, 1, "1.2 EUR")]
+    assert sum(piece.seconds for piece, _ in spans) == 31 * 86_400
+
+
+def test_edges_of_other_prices_cut_nothing() -> None:
+    decisions = rates(
+        rate_row("1"),
+        rate_row("2", cluster="c2", since="2026-10-10", second_name="Grace"),
+        rate_row("3", profile="1g.5gb", since="2026-10-12"),
+        rate_row("3", cluster="c2", profile="1g.5gb", since="2026-10-12"),
+        rate_row("4", gpu_class="H100-80GB", since="2026-10-14"),
+    )
+    spans = decisions.price_list.spans("c1", A100, "whole", OCTOBER)
+    assert [piece for piece, _ in spans] == [OCTOBER]
+
+
+def test_a_change_of_a_general_price_under_a_specific_one_cuts_nothing() -> None:
+    decisions = rates(
+        rate_row("1", until="2026-10-10"),
+        rate_row("1.1", since="2026-10-10"),
+        rate_row("1.2", cluster="c1"),
+    )
+    assert len(decisions.price_list.spans("c1", A100, "whole", OCTOBER)) == 1
 
 
 def undecided(*rows: str) -> list[str]:
@@ -99,6 +190,15 @@ def test_equally_specific_prices_of_different_classes_are_unambiguous() -> None:
         )
         == []
     )
+
+
+def test_an_ambiguous_price_is_also_refused_at_the_lookup() -> None:
+    rows = [rate_row("1", cluster="c1"), rate_row("2", profile="1g.5gb")]
+    each = [load_decisions(table("rates", row)).rates[0] for row in rows]
+    with pytest.raises(DecisionsContradict, match=r"1 EUR per hour.*2 EUR per hour"):
+        Rates(each).find("c1", A100, "1g.5gb", AT)
+    assert Rates(each).find("c1", A100, "whole", AT) == each[0]
+    assert Rates(each).find("c2", A100, "1g.5gb", AT) == each[1]
 
 
 def the_rate(**changes: str) -> Rate:
