@@ -162,7 +162,7 @@ REFUSED = {
     "a password in a url": ("[thanos.hub]\nurl = 'https://u:canary@hub'\n", 2, "a password"),
     "a token in a url": ("[thanos.hub]\nurl = 'https://hub/?token=canary'\n", 2, "a query"),
     "a password before a name": ("[thanos.hub]\nurl = 'u:canary@hub'\n", 2, "a password"),
-    "no address": ("[thanos.hub]\nurl = 'https://[hub'\n", 2, "no address"),
+    "no address": ("[thanos.hub]\nurl = 'https://[hub'\n", 2, "not an address"),
     "a proxy with a password": (HUB + "proxy = 'http://u:canary@p:1'\n", 3, "a password"),
     "a proxy with a password only": (HUB + "proxy = 'u:canary@p:1'\n", 3, "a password"),
     "an invalid proxy": (HUB + "proxy = 'socks5://p:1'\n", 3, "'socks5://p:1'"),
@@ -175,7 +175,11 @@ REFUSED = {
     "a token over http": ("[thanos.hub]\ntoken_file = 't'\nurl = 'http://hub'\n", 3, "http://"),
     "half a certificate": (HUB + "client_key_file = 'tls.key'\n", 1, "one is missing"),
     "an invalid matcher": (HUB + "cluster_matcher = 'clusterID'\n", 3, "neither a label matcher"),
-    "matchers with a space": (HUB + 'cluster_matcher = \'a="1", b="2"\'\n', 3, "neither a label matcher"),
+    "matchers with a space": (
+        HUB + 'cluster_matcher = \'a="1", b="2"\'\n',
+        3,
+        "neither a label matcher",
+    ),
     "a matcher that leaves its quotes": (
         HUB + """cluster_matcher = 'a="x"} or up{b="y"'\n""",
         3,
