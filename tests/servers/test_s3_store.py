@@ -1,18 +1,22 @@
 """A bucket of a real S3 server works like a folder: stores, leases, landings, journals.
 
-Put here: the same guarantees with a real server, and faults of a network.
+Put here: the same guarantees with a real server, faults of a network, and the bucket's policies.
 Not here: each guarantee alone (`tests/unit/test_store`, `test_lease`, `test_landing`).
 """
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import obstore
 import pytest
+from obstore.exceptions import BaseError
 
 from domain.clock import StoppedClock
 from domain.interval import Interval
@@ -22,15 +26,17 @@ from ingestion.kubernetes.journal_lines import Line, line_of
 from ingestion.thanos.pull import pull_hours
 from orchestration.deployment_checks import storage_lines
 from tests.samples_by_hand import CLUSTER, HOUR, TEN, Server, healthy
-from tests.servers.s3 import Bucket, s3_server
+from tests.servers.s3 import BUCKET, USERS, Bucket, s3_server
 from warehouse.home import Home
 from warehouse.lease import LeaseHeld, LeaseLost, acquire, lease
 from warehouse.manifest import Attempt
+from warehouse.object_store import open_bucket
 from warehouse.store import ObjectMissing, Store, StoreUnusable, open_store
 
 pytestmark = pytest.mark.servers
 
 WRITERS = 8
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "keep-evidence-in-a-bucket.md"
 
 
 @pytest.fixture(scope="module")
@@ -337,6 +343,48 @@ def test_an_open_store_uses_keys_that_changed_in_their_file(
     assert store.create("manifests/1", b"first")
     assert not store.create("manifests/1", b"second")
     assert store.read("manifests/1") == b"first"
+
+
+def test_the_policies_of_the_page_forbid_deletion_and_the_readers_writes(
+    bucket: Bucket, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a bucket policy, because this server knows no policies of identities."""
+    owner = open_bucket(bucket.url(""))
+    policies = [
+        json.loads(text.replace("arn:aws:s3:::gpu-ledger", f"arn:aws:s3:::{BUCKET}"))
+        for text in re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    statements = [
+        statement | {"Principal": {"AWS": [user]}}
+        for user, policy in zip(USERS, policies, strict=True)
+        for statement in policy["Statement"]
+    ]
+
+    def use(user: str) -> Store:
+        for name, value in bucket.environment_of(user).items():
+            monkeypatch.setenv(name, value)
+        return open_store(url)
+
+    with pytest.raises(StoreUnusable):
+        use("writer").create("manifests/1", b"first")
+    bucket.set_policy({"Version": "2012-10-17", "Statement": statements})
+    writer = use("writer")
+    assert writer.create("manifests/1", b"first")
+    assert not writer.create("manifests/1", b"second")
+    assert list(writer.list("manifests/")) == ["manifests/1"]
+    reader = use("reader")
+    assert reader.read("manifests/1") == b"first"
+    assert list(reader.list("manifests/")) == ["manifests/1"]
+    with pytest.raises(StoreUnusable):
+        reader.create("manifests/2", b"second")
+    key = f"{url.removeprefix(bucket.url(''))}/manifests/1"
+    for user in USERS:
+        use(user)
+        with pytest.raises(BaseError, match="AccessDenied"):
+            obstore.delete(open_bucket(bucket.url("")), key)
+    obstore.delete(owner, key)
+    with pytest.raises(ObjectMissing):
+        reader.read("manifests/1")
 
 
 def test_the_doctor_finds_that_the_bucket_refuses_a_second_create(url: str, tmp_path: Path) -> None:
