@@ -1,12 +1,11 @@
 """The loop of the daemon, its metrics and its probes.
 
-Put here: repeated passes, `/metrics`, `/healthz`, `/readyz`, and the end by a signal.
-Not here: a pass (`idle_pruner.pruner`).
+Put here: repeated passes, `/metrics`, `/healthz`, `/readyz`.
+Not here: a pass (`idle_pruner.pruner`), or signals (`orchestration.cli.signals`).
 """
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,19 +94,6 @@ def run_daemon(
             metrics.count_pass(result)
             on_pass(result)
         stop.wait(interval_seconds)
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set."""
-    stop = threading.Event()
-    kinds = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(kind, lambda *_: stop.set()) for kind in kinds]
-    try:
-        yield stop
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)
 
 
 @contextmanager

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from clients.alertmanager import Alertmanager, peer_addresses
+from clients.alertmanager import Alert, Alertmanager, peer_addresses
 from clients.credentials import make_tls_context, read_token
 from domain.billing_period import BillingPeriod
 from domain.errors import InvalidSetting
@@ -27,9 +26,6 @@ from warehouse.reports.budgets import BudgetState, budget_states, budgets_of_mon
 from warehouse.reports.opened_facts import Facts, open_facts
 from warehouse.snapshot_reader import PROVIDER, SnapshotMissing, Snapshots
 from warehouse.snapshots import BudgetStep
-
-if TYPE_CHECKING:
-    from clients.alertmanager import Alert
 
 
 def states_of_month(facts: Facts, period: BillingPeriod) -> list[BudgetState]:

@@ -40,7 +40,7 @@ class OpenHome:
 
     @classmethod
     def at(cls, path: Path, clock: Clock | None = None) -> OpenHome:
-        return cls(Home.open(path), clock or clock_of(os.environ.get(CLOCK_VARIABLE, "")))
+        return cls(Home.open(path), clock or clock_from_environment())
 
     @cached_property
     def settings(self) -> Settings:
@@ -77,6 +77,10 @@ class OpenHome:
     def option(self) -> str:
         """The `--home` option with which a command in any folder uses this home."""
         return f"--home {shlex.quote(str(self.home.path.resolve()))}"
+
+
+def clock_from_environment() -> Clock:
+    return clock_of(os.environ.get(CLOCK_VARIABLE, ""))
 
 
 def clock_of(text: str) -> Clock:

@@ -6,18 +6,17 @@ Not here: collecting (`ingestion.kubernetes`).
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from ingestion.kubernetes.collector import Collector
 from ingestion.kubernetes.health import HealthServer
 from orchestration.cli.output import home_option, progress
+from orchestration.cli.signals import stop_event
 from orchestration.cli.time_arguments import INSTANT
 from orchestration.cluster_collector import STEP_SECONDS_LIMIT, collector_of, drive
 from orchestration.fleet_clock import FleetClock
@@ -52,13 +51,6 @@ def collect(
     An event counts as recorded when it is on disk. A restarted collector continues its
     journal and records the gap.
     """
-    stop = threading.Event()
-
-    def stopped(number: int, frame: FrameType | None) -> None:
-        del frame
-        click.echo(f"Stopping on signal {number}; received events are being written.", err=True)
-        stop.set()
-
     opened = OpenHome.at(home_path)
     driven = isinstance(opened.clock, FleetClock)
     if drive_to is not None and not driven:
@@ -70,13 +62,12 @@ def collect(
     collectors = [collector_of(opened, cluster_id, lockstep=driven) for cluster_id in cluster_ids]
     if health_port is not None:
         HealthServer(collectors[0].health, opened.clock, "0.0.0.0", health_port)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stopped)
     click.echo(f"Collecting {', '.join(cluster_ids)}; stop with Ctrl-C.", err=True)
-    if drive_to is not None and isinstance(opened.clock, FleetClock):
-        _drive(opened.clock, collectors, stop, drive_to)
-    else:
-        collectors[0].run(stop)
+    with stop_event("Stopping; received events are being written.") as stop:
+        if drive_to is not None and isinstance(opened.clock, FleetClock):
+            _drive(opened.clock, collectors, stop, drive_to)
+        else:
+            collectors[0].run(stop)
     lines = sum(collector.health.lines_written for collector in collectors)
     segments = sum(collector.health.segments_written for collector in collectors)
     click.echo(f"{lines} lines in {segments} segments.", err=True)

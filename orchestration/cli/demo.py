@@ -19,12 +19,12 @@ from domain.money import format_nanos
 from orchestration.cli.output import (
     emit,
     emit_document,
-    interrupted_quietly,
     output_option,
     progress,
 )
+from orchestration.cli.signals import stop_on_signals
 from orchestration.demo.closed_month import ClosedMonth, DemoResult, run_demo
-from orchestration.open_home import CLOCK_VARIABLE
+from orchestration.open_home import CLOCK_VARIABLE, OpenHome
 from portal.tokens import FILE, PROGRAMME, PROVIDER, TENANT, create_token
 
 PORTAL_URL = "http://127.0.0.1:8443"
@@ -75,21 +75,20 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: 
     if keep_running:
         # Imports Dagster, 1 s, which a demo without it does not need.
         from orchestration.cli.up import require_startable, show_pages
-        from orchestration.dagster_code.resources import home_from_environment
 
         require_startable(home_path / "dagster", "127.0.0.1", port)
     with (
-        interrupted_quietly(),
+        stop_on_signals(),
         run_demo(
             scenario, home_path, progress, lambda text: click.echo(f"\n{text}", err=True)
         ) as result,
     ):
         show(result, output)
         if keep_running:
-            home = str(result.opened.home.path.resolve())
-            os.environ |= {"GPU_LEDGER_HOME": home, CLOCK_VARIABLE: result.clock_url}
-            with _serve_portal(Path(home), f"http://127.0.0.1:{port}"):
-                show_pages(home_from_environment().open(), "127.0.0.1", port)
+            os.environ[CLOCK_VARIABLE] = result.clock_url
+            home = result.opened.home.path.resolve()
+            with _serve_portal(home, f"http://127.0.0.1:{port}"):
+                show_pages(OpenHome.at(home), "127.0.0.1", port)
 
 
 def show(result: DemoResult, output: str) -> None:

@@ -7,11 +7,9 @@ Not here: the agent itself (`fake_gpu.cluster`).
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -45,18 +43,13 @@ from fake_gpu.cluster.failures import (
 from fake_gpu.cluster.hardware import without_mig
 from fake_gpu.cluster.topology import read_topology
 from fake_gpu.scenario.design_config import MAXIMUM_CHARACTERS
-from orchestration.cli.output import emit, emit_done, output_option
+from orchestration.cli.output import emit, emit_done, kubeconfig_option, output_option
+from orchestration.cli.signals import stop_event
 
 MANAGER = "gpu-ledger-fake-cluster"
 DEFAULT_NAMESPACE = "gpu-ledger-fake-gpus"
 PORT = 9400
 
-kubeconfig_option = click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Kubeconfig; by default the pod's ServiceAccount, $KUBECONFIG or ~/.kube/config.",
-)
 namespace_option = click.option(
     "--namespace",
     envvar="POD_NAMESPACE",
@@ -203,7 +196,7 @@ def run(
 
     server = ExporterServer(address, port, exporter)
     server.start()
-    with _until_a_signal() as stop:
+    with stop_event() as stop:
         agent = Agent(client, settings, exporter, backend_of)
         watch = ClusterWatch(client, settings, stop)
 
@@ -213,20 +206,6 @@ def run(
 
         run_agent(agent, watch, exporter, stop, ready)
     server.shutdown()
-
-
-@contextmanager
-def _until_a_signal() -> Iterator[threading.Event]:
-    stop = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 FAIL_EPILOG = """\b
@@ -271,8 +250,7 @@ def fail(
     crash                 the device plugin is stopped
     socket                the socket of the device plugin is removed
     """
-    client = KubernetesClient(find_cluster_access(kubeconfig))
-    try:
+    with closing(KubernetesClient(find_cluster_access(kubeconfig))) as client:
         _check_device(client, namespace, node, mode, device)
         given = Failure(mode, device, xid or 0, message, seconds or 0.0).as_entry()
         [new] = read_failures(yaml.safe_dump({node: [given]}), "the command")[node]
@@ -280,8 +258,6 @@ def fail(
         kept = [f for f in failures.get(node, ()) if (f.mode, f.device) != (mode, device)]
         failures[node] = (*kept, new)
         _store(client, namespace, failures)
-    finally:
-        client.close()
     emit_done({"node": node, **new.as_entry()}, output, f"{node}: {mode} is on.")
 
 
@@ -328,14 +304,11 @@ def recover(
     node: str, mode: str | None, namespace: str, kubeconfig: Path | None, output: str
 ) -> None:
     """End the failures of NODE."""
-    client = KubernetesClient(find_cluster_access(kubeconfig))
-    try:
+    with closing(KubernetesClient(find_cluster_access(kubeconfig))) as client:
         failures = dict(_failures(client, namespace))
         before = failures.get(node, ())
         failures[node] = tuple(f for f in before if mode is not None and f.mode != mode)
         _store(client, namespace, failures)
-    finally:
-        client.close()
     ended = len(before) - len(failures[node])
     emit_done({"node": node, "ended": ended}, output, f"{node}: {ended} failures ended.")
 
@@ -368,9 +341,6 @@ Examples:
 @output_option
 def remove(kubeconfig: Path | None, output: str) -> None:
     """Remove the labels and resources that agents wrote to nodes. End the agents first."""
-    client = KubernetesClient(find_cluster_access(kubeconfig))
-    try:
+    with closing(KubernetesClient(find_cluster_access(kubeconfig))) as client:
         removed = remove_everything(client)
-    finally:
-        client.close()
     emit_done({"nodes": removed}, output, f"Removed from {len(removed)} nodes.")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -43,7 +44,7 @@ from domain.mig.yaml_tree import LARGEST_FILE_BYTES
 from domain.request import effective_request_of_pod
 from domain.tenant import BelongsTo, belongs_by_rule
 from orchestration.cli.gpu import products_option, read_catalogue
-from orchestration.cli.output import emit, emit_document, output_option
+from orchestration.cli.output import emit, emit_document, kubeconfig_option, output_option
 from warehouse.home import Home
 from warehouse.reports.opened_facts import open_facts
 from warehouse.reports.withdrawals import Withdrawals, withdrawals
@@ -137,12 +138,7 @@ Examples:
     metavar="NAMESPACE/NAME",
     help="ConfigMap from which MIG manager reads configurations.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Kubeconfig; by default the pod's ServiceAccount, $KUBECONFIG or ~/.kube/config.",
-)
+@kubeconfig_option
 @click.option(
     "--home",
     "home_path",
@@ -183,8 +179,7 @@ def plan(
     parsed = _parted(config_file)
     page = _page(metrics_file)
     catalogue = read_catalogue(products_path)
-    client = KubernetesClient(find_cluster_access(kubeconfig))
-    try:
+    with closing(KubernetesClient(find_cluster_access(kubeconfig))) as client:
         node = client.get(f"/api/v1/nodes/{quote(node_name, safe='')}")
         selected = {"fieldSelector": f"spec.nodeName={node_name}"}
         pods = [
@@ -195,8 +190,6 @@ def plan(
         labels = dict(node["metadata"].get("labels") or {})
         product_name = labels.get(PRODUCT_LABEL) or _product_of_slices(client, node_name)
         cluster_id = client.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
-    finally:
-        client.close()
     product = _product(product_name, catalogue, node_name)
     geometry = catalogue.geometry_of(product)
     holders = [pod for pod in pods if pod.devices]
@@ -333,7 +326,7 @@ def _cards(
         cards = [
             CardState(index, _instances(geometry, card)) for index, card in sorted(page.items())
         ]
-        seen = {pod: {i for i, card in page.items() if pod in card.pods} for pod in _keys(pods)}
+        seen = {p.key: {i for i, card in page.items() if p.key in card.pods} for p in pods}
     else:
         cards = _configured(node, labels, geometry, product, parsed)
         seen = {}
@@ -345,10 +338,6 @@ def _cards(
         )
         for card in cards
     ]
-
-
-def _keys(pods: Iterable[NodePod]) -> list[str]:
-    return [pod.key for pod in pods]
 
 
 def _instances(geometry: Geometry, card: _Card) -> Instances | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -20,7 +19,6 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from types import FrameType
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -75,6 +73,14 @@ home_option = click.option(
     default=Path("."),
     show_default="the current folder, or $GPU_LEDGER_HOME",
     help="Home folder of the ledger.",
+)
+
+
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Kubeconfig; by default the pod's ServiceAccount, $KUBECONFIG or ~/.kube/config.",
 )
 
 
@@ -263,20 +269,3 @@ class _PlainLines:
         if at_once or now - self._last >= PLAIN_LINE_SECONDS:
             self._last = now
             click.echo(f"{self._title}: {self._state or f'{now - self._began:.0f} s'}", err=True)
-
-
-@contextmanager
-def interrupted_quietly() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that both processes are stopped first."""
-
-    def stopped(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stopped)
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("Stopped.", err=True)
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -7,10 +7,9 @@ Not here: decisions and actions (`idle_pruner`).
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,11 +21,10 @@ from clients.credentials import ServerAccess
 from clients.kubeconfig import SERVICE_ACCOUNT, find_cluster_access
 from clients.kubernetes import KubernetesClient
 from clients.prometheus import PrometheusClient
-from domain.clock import Clock
 from domain.errors import LedgerError
 from domain.interval import format_instant
 from idle_pruner.cluster import STOPPABLE_KINDS, ObjectName
-from idle_pruner.daemon import PrunerMetrics, metrics_server, run_daemon, stopped_by_signals
+from idle_pruner.daemon import PrunerMetrics, metrics_server, run_daemon
 from idle_pruner.decision import Thresholds, Verdict
 from idle_pruner.pruner import PassResult, Pruner, reading_row
 from idle_pruner.records import Records, WorkloadStop, stops_in
@@ -36,7 +34,15 @@ from idle_pruner.settings import (
     STOPS_PER_PASS_LIMIT,
     PruneSettings,
 )
-from orchestration.cli.output import emit, emit_document, emit_done, output_option, progress
+from orchestration.cli.output import (
+    emit,
+    emit_document,
+    emit_done,
+    kubeconfig_option,
+    output_option,
+    progress,
+)
+from orchestration.cli.signals import stop_event
 from orchestration.cli.time_arguments import INSTANT
 from orchestration.idle_savings import (
     RECORDS,
@@ -45,7 +51,7 @@ from orchestration.idle_savings import (
     saved_money,
     weekly_report,
 )
-from orchestration.open_home import CLOCK_VARIABLE, clock_of
+from orchestration.open_home import clock_from_environment
 from warehouse.home import Home
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -182,12 +188,6 @@ def prometheus_options(command: Decorated) -> Decorated:
     return command
 
 
-kubeconfig_option = click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Kubeconfig; by default the pod's ServiceAccount, $KUBECONFIG or ~/.kube/config.",
-)
 home_option = click.option(
     "--home",
     "home_path",
@@ -408,14 +408,14 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
     kind = kinds[kind.lower()]
     target = ObjectName(API_VERSIONS[kind], kind, namespace, name)
     records = _records(options)
-    with _kubernetes(options) as client:
+    with closing(KubernetesClient(find_cluster_access(options["kubeconfig"]))) as client:
         # A restore queries no samples.
         pruner = Pruner(
             client,
             PrometheusClient(ServerAccess("http://localhost")),
             records,
             PruneSettings(),
-            _clock(),
+            clock_from_environment(),
         )
         record = pruner.restore(target, "It was requested on the command line.")
     done = {"kind": kind, "namespace": namespace, "name": name, "restored_at": record.at}
@@ -461,7 +461,7 @@ def report(until: datetime | None, output: str, **options: Any) -> int:
     Device-hours are those of stopped workloads within the week. With a home, saved is their hourly
     cost, as billed in the month of the stop. Stops without a known price are counted apart.
     """
-    now = until or _clock().now().replace(hour=0, minute=0, second=0, microsecond=0)
+    now = until or clock_from_environment().now().replace(hour=0, minute=0, second=0, microsecond=0)
     history = _records(options).read()
     stops = stops_in(history)
     home: Path | None = options["home_path"]
@@ -473,7 +473,7 @@ def report(until: datetime | None, output: str, **options: Any) -> int:
 
 def _stop_row(stop: WorkloadStop, costs: HourlyCosts) -> dict[str, Any]:
     record, restored = stop.stopped, stop.restored
-    saved = saved_money(stop, costs, _clock().now())
+    saved = saved_money(stop, costs, clock_from_environment().now())
     return {
         "namespace": record.namespace,
         "kind": record.kind,
@@ -507,19 +507,10 @@ def _pruner(options: dict[str, Any], settings: PruneSettings) -> Iterator[Pruner
     if not options["prometheus_url"]:
         raise click.UsageError("--prometheus-url is missing. It names the Prometheus to query.")
     with (
-        _kubernetes(options) as client,
+        closing(KubernetesClient(find_cluster_access(options["kubeconfig"]))) as client,
         PrometheusClient(_prometheus_access(options)) as prometheus,
     ):
-        yield Pruner(client, prometheus, _records(options), settings, _clock())
-
-
-@contextmanager
-def _kubernetes(options: dict[str, Any]) -> Iterator[KubernetesClient]:
-    client = KubernetesClient(find_cluster_access(options["kubeconfig"]))
-    try:
-        yield client
-    finally:
-        client.close()
+        yield Pruner(client, prometheus, _records(options), settings, clock_from_environment())
 
 
 def _prometheus_access(options: dict[str, Any]) -> ServerAccess:
@@ -538,11 +529,6 @@ def _prometheus_access(options: dict[str, Any]) -> ServerAccess:
         return replace(access, token_file=SERVICE_ACCOUNT / "token")
     user = find_cluster_access(options["kubeconfig"])
     return replace(access, token=user.token, token_file=user.token_file)
-
-
-def _clock() -> Clock:
-    """The machine's; with $GPU_LEDGER_NOW that of a simulated fleet."""
-    return clock_of(os.environ.get(CLOCK_VARIABLE, ""))
 
 
 def _records(options: dict[str, Any]) -> Records:
@@ -564,7 +550,7 @@ def _run_daemon(pruner: Pruner, options: dict[str, Any]) -> None:
 
     def log(level: str, message: str, **fields: Any) -> None:
         if as_json:
-            now = format_instant(_clock().now().replace(microsecond=0))
+            now = format_instant(clock_from_environment().now().replace(microsecond=0))
             click.echo(json.dumps({"at": now, "level": level, "message": message, **fields}))
         else:
             shown = " ".join(f"{key}={value}" for key, value in fields.items())
@@ -580,7 +566,7 @@ def _run_daemon(pruner: Pruner, options: dict[str, Any]) -> None:
     def on_error(error: LedgerError) -> None:
         log("error", error.seen, where=error.where, code=error.code)
 
-    with stopped_by_signals() as stop, ExitStack() as stack:
+    with stop_event() as stop, ExitStack() as stack:
         if options["metrics_addr"]:
             host, _, port = options["metrics_addr"].rpartition(":")
             if not port.isdecimal() or int(port) > 65_535:

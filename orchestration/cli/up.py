@@ -2,8 +2,6 @@
 
 Put here: the command, and its output.
 Not here: the processes (`dagster_code.web_ui`), or their configuration (`dagster_code.instance`).
-
-Dagster takes a second to import, so its modules are imported by the functions that use them.
 """
 
 from __future__ import annotations
@@ -15,7 +13,10 @@ from pathlib import Path
 import click
 
 from domain.interval import format_instant
-from orchestration.cli.output import home_option, interrupted_quietly, progress
+from orchestration.cli.output import home_option, progress
+from orchestration.cli.signals import stop_on_signals
+from orchestration.dagster_code import instance, web_ui
+from orchestration.dagster_code.model_graph import prepared_graph
 from orchestration.demo.open_month import DEMO, OpenMonth, open_month
 from orchestration.home_lock import AlreadyUp, lock_home
 from orchestration.open_home import CLOCK_VARIABLE, OpenHome
@@ -59,36 +60,30 @@ def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home
     crash are then ended by Dagster after four hours. A dagster-webserver started by hand checks
     neither token nor origin: put an authenticating proxy before it.
     """
-    from orchestration.dagster_code.resources import home_from_environment
-
     if prepare_only:
-        _prepare(OpenHome.at(home_path))
+        _print_environment(OpenHome.at(home_path))
         return 0
-    with interrupted_quietly():
+    with stop_on_signals():
         if not demo:
-            home = OpenHome.at(home_path).home
-            require_startable(home.dagster, host, port)
-            os.environ["GPU_LEDGER_HOME"] = str(home.path)
-            show_pages(home_from_environment().open(), host, port)
+            opened = OpenHome.at(home_path)
+            require_startable(opened.home.dagster, host, port)
+            show_pages(opened, host, port)
             return 0
-
         place = DEMO_HOME if home_path == Path() else home_path
         require_startable(place / "dagster", host, port)
         if place.is_dir() and any(place.iterdir()):
             click.echo(
                 f"{place} is created again; the home of the earlier demo is deleted.", err=True
             )
-        with open_month(scenario or DEMO, place, progress) as made:
-            os.environ |= {"GPU_LEDGER_HOME": str(made.home), CLOCK_VARIABLE: made.clock_url}
-            _describe(made)
-            show_pages(home_from_environment().open(), host, port)
+        with open_month(scenario or DEMO, place, progress) as month:
+            os.environ[CLOCK_VARIABLE] = month.clock_url
+            _describe(month)
+            show_pages(OpenHome.at(month.home), host, port)
     return 0
 
 
 def require_startable(dagster: Path, host: str, port: int) -> None:
     """Refuse a home that is up, with an address for another session, or a port in use."""
-    from orchestration.dagster_code import web_ui
-
     try:
         web_ui.require_startable(dagster, host, port)
     except AlreadyUp as running:
@@ -98,76 +93,58 @@ def require_startable(dagster: Path, host: str, port: int) -> None:
 
 
 def show_pages(opened: OpenHome, host: str, port: int) -> None:
-    from orchestration.dagster_code.web_ui import links, new_session, run_web_ui
-
-    with lock_home(opened.home.dagster, f"http://{host}:{port}") as hold:
-        environment = _prepare_files(opened)
-        _end_lost_runs(opened)
+    """Run the web UI and the daemon until one of them ends, and print the links."""
+    with lock_home(opened.home.dagster, f"http://{host}:{port}") as lock:
+        environment = _write_files(opened)
+        if lost := instance.end_lost_runs(instance.mark_of(opened.home.dagster)):
+            click.echo(f"{lost} runs of the last start were lost; they are ended.", err=True)
         click.echo("Starting Dagster …", err=True)
-        with run_web_ui(opened, host, port, environment, hold=hold) as running:
+        with web_ui.run_web_ui(opened, host, port, environment, lock=lock) as running:
             running.wait_until_ready()
-            session = new_session(running.url, running.folder)
-            found = links(opened, running.url)
-            width = max(len(name) for name, _ in found)
+            session = web_ui.new_session(running.url, running.folder)
+            links = web_ui.page_links(opened, running.url)
+            width = max(len(name) for name, _ in links)
             click.echo(
                 f"\nDagster is at {session}\nThe token works once; run the same command again "
                 "for another one. Ctrl-C stops everything.\n\n"
-                + "\n".join(f"  {name:<{width}}  {link}" for name, link in found)
+                + "\n".join(f"  {name:<{width}}  {link}" for name, link in links)
             )
             running.wait()
 
 
-def _prepare(opened: OpenHome) -> None:
+def _print_environment(opened: OpenHome) -> None:
     """Print the environment variables of the processes, without secrets."""
-    from orchestration.dagster_code.instance import POSTGRES_VARIABLE
-
-    environment = _prepare_files(opened)
-    if environment.pop(POSTGRES_VARIABLE, ""):
-        click.echo(f"{POSTGRES_VARIABLE} must be set as well; it is a secret.", err=True)
+    environment = _write_files(opened)
+    if environment.pop(instance.POSTGRES_VARIABLE, ""):
+        click.echo(f"{instance.POSTGRES_VARIABLE} must be set as well; it is a secret.", err=True)
     for name, value in environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 
-def _prepare_files(opened: OpenHome) -> dict[str, str]:
+def _write_files(opened: OpenHome) -> dict[str, str]:
     """Write the files that Dagster's processes need; returns their environment."""
-    from orchestration.dagster_code.instance import (
-        POSTGRES_VARIABLE,
-        make_pool,
-        prepare,
-        require_database,
-    )
-    from orchestration.dagster_code.model_graph import prepared_graph
-    from orchestration.dagster_code.web_ui import write_workspace
-
-    environment = prepare(opened)
-    if url := environment.get(POSTGRES_VARIABLE):
-        require_database(url)
-    write_workspace(opened.home.dagster)
+    environment = instance.prepare(opened)
+    if url := environment.get(instance.POSTGRES_VARIABLE):
+        instance.require_database(url)
+    web_ui.write_workspace(opened.home.dagster)
     click.echo("Reading the models (once for every version of them) …", err=True)
     prepared_graph(opened.home)
     os.environ.update(environment)
-    make_pool()
+    instance.make_pool()
     return environment
 
 
-def _end_lost_runs(opened: OpenHome) -> None:
-    from orchestration.dagster_code.instance import end_lost_runs, mark_of
-
-    if lost := end_lost_runs(mark_of(opened.home.dagster)):
-        click.echo(f"{lost} runs of the last start were lost; they are ended.", err=True)
-
-
-def _describe(made: OpenMonth) -> None:
-    count = len(list(made.missing.hours()))
+def _describe(month: OpenMonth) -> None:
+    count = len(list(month.missing.hours()))
     click.echo(
-        f"\n{made.period} is over, and {count} hours of one cluster are missing. Find them, "
+        f"\n{month.period} is over, and {count} hours of one cluster are missing. Find them, "
         "pull them again, see the checks turn green, and close the month.\n\n"
-        f"Its clock is stopped. For commands in another terminal:\n  {in_its_time(made)}\n",
+        f"Its clock is stopped. For commands in another terminal:\n  {export_command(month)}\n",
         err=True,
     )
 
 
-def in_its_time(made: OpenMonth) -> str:
+def export_command(month: OpenMonth) -> str:
     """The command that gives other terminals the demo's home and clock."""
-    home, now = shlex.quote(str(made.home.resolve())), format_instant(made.clock_stands_at)
+    home, now = shlex.quote(str(month.home.resolve())), format_instant(month.clock_stands_at)
     return f"export GPU_LEDGER_HOME={home} {CLOCK_VARIABLE}={now}"

@@ -14,6 +14,7 @@ import os
 import secrets
 from pathlib import Path
 
+import dagster as dg
 import sqlalchemy
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -188,9 +189,7 @@ def require_database(url: str) -> None:
 
 def make_pool() -> None:
     """Create the pool with one writer. Without it, the first two runs may use it at once."""
-    from dagster import DagsterInstance
-
-    with DagsterInstance.get() as instance:
+    with dg.DagsterInstance.get() as instance:
         instance.event_log_storage.set_concurrency_slots(POOL, 1)
 
 
@@ -200,11 +199,13 @@ def end_lost_runs(mark: str) -> int:
     The caller holds the lock of the home, so no process executes these runs any more; they would
     keep their hours and the warehouse reserved. Runs of other homes are not changed.
     """
-    from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
-
-    alive = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
-    with DagsterInstance.get() as instance:
-        lost = instance.get_runs(RunsFilter(statuses=alive, tags={STARTED_IN: mark}))
+    alive = [
+        dg.DagsterRunStatus.STARTING,
+        dg.DagsterRunStatus.STARTED,
+        dg.DagsterRunStatus.CANCELING,
+    ]
+    with dg.DagsterInstance.get() as instance:
+        lost = instance.get_runs(dg.RunsFilter(statuses=alive, tags={STARTED_IN: mark}))
         for run in lost:
             instance.report_run_failed(run, "Its process ended before Dagster was started again.")
     return len(lost)

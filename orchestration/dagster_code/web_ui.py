@@ -122,7 +122,7 @@ def run_web_ui(
     port: int,
     environment: Mapping[str, str],
     names: Sequence[str] = BOTH,
-    hold: HomeLock | None = None,
+    lock: HomeLock | None = None,
 ) -> Iterator[WebUi]:
     """Run webserver and daemon on a home, or one of them, until the block is left.
 
@@ -148,10 +148,10 @@ def run_web_ui(
                     cwd=folder,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    pass_fds=[hold.descriptor] if hold else [],
+                    pass_fds=[lock.descriptor] if lock else [],
                 )
-        if hold:
-            hold.write_holders({name: process.pid for name, process in processes.items()})
+        if lock:
+            lock.write_holders({name: process.pid for name, process in processes.items()})
         yield WebUi(f"http://{host}:{port}", folder, processes, key)
     finally:
         stop(processes)
@@ -213,7 +213,7 @@ def stop(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-def links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
+def page_links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
     """The pages that an operator needs, with one for each missing hour."""
     keys = evidence_keys(opened.decisions.clusters)
     found = [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration.cli.up import DEMO_HOME, in_its_time
+from orchestration.cli.up import DEMO_HOME, export_command
 from orchestration.demo.open_month import DEMO, open_month
 from tests.transcripts import CommandOutput, PageCommand, commands, difference, stale, type_page
 
@@ -34,7 +34,7 @@ def test_an_operator_repairs_a_month_and_closes_it(tmp_path: Path) -> None:
     """`gpu-ledger up --demo` has the same home and simulated fleet, with Dagster's pages."""
     with open_month(DEMO, tmp_path / DEMO_HOME, no_bar) as made:
         typed = commands(TUTORIALS / "operator.md")
-        assert typed[0].command == in_its_time(made).replace(f"{tmp_path.resolve()}/", "")
+        assert typed[0].command == export_command(made).replace(f"{tmp_path.resolve()}/", "")
         assert stale(typed, type_page(typed, tmp_path)) == []
 
 
