@@ -1,7 +1,7 @@
-"""`gpu-ledger explain`, `compare`, `verify`, `backup`, `restore`: checking, and keeping.
+"""`gpu-ledger explain`, `compare`, `verify`, `backup` and `restore`.
 
 Put here: the commands of auditors and of operators who keep backups.
-Not here: walking (`billing.explain`), verifying (`billing.verifier`), copying (`billing.backup`).
+Not here: tracing (`billing.explain`), verifying (`billing.verifier`), copying (`billing.backup`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def explain(
         return
 
     home = Home.open(home_path)
-    with progress("Walking"):
+    with progress("Tracing"):
         if sha256:
             stops = explain_response(home, sha256)
         elif number and line is not None:
@@ -145,8 +145,8 @@ def compare(period: BillingPeriod | None, home_path: Path, output: str) -> int:
         }
         for found in compared
     ]
-    nothing = f"No tenant used a device in {period}: no rule bills anything."
-    emit(rows, output, ["tenant", "rule", "ledger", "would_bill", "difference"], empty=nothing)
+    empty = f"No tenant used a device in {period}: no rule bills anything."
+    emit(rows, output, ["tenant", "rule", "ledger", "would_bill", "difference"], empty=empty)
     return 0
 
 
@@ -308,7 +308,7 @@ def restore(
 
 
 def _sequence_and_hash(path: Path) -> tuple[int, str]:
-    """Which event was the last one that a source saw, and its hash."""
+    """The number and hash of the record's last event, from a copy of head.json."""
     try:
         found = json.loads(path.read_bytes())
         sequence, digest = int(found["sequence"]), str(found["sha256"])

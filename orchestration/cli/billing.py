@@ -109,8 +109,8 @@ def close(
         click.echo(f"blocking: {finding.code} {finding.where}: {finding.seen}", err=True)
     for name in result.missing_checks:
         click.echo(f"blocking: the check {name} was not executed", err=True)
-    for command, told in next_commands(period, result.refused_by, result.missing_checks):
-        click.echo(f"`{command}` {told}.", err=True)
+    for command, effect in next_commands(period, result.refused_by, result.missing_checks):
+        click.echo(f"`{command}` {effect}.", err=True)
     if result.closed:
         if result.closed_by != holder():
             click.echo(f"Another command had closed {period}: {result.closed_by}.", err=True)

@@ -51,7 +51,7 @@ Examples:
 
 FACTS = "facts are complete"
 FRESH = "evidence is fresh"
-INSTALLED = "Spark is installed"
+SPARK_INSTALLED = "Spark is installed"
 COLUMNS = ("cluster", "source", "check", "fine", "seen", "remedy")
 PATCH = "patch"
 APPLY = "kubectl apply --server-side --force-conflicts -f patch.yaml"
@@ -101,12 +101,12 @@ def doctor(
     chosen = measured_now(opened, clusters)
     with progress("Checking") as report:
         rows = [
-            *examined(opened, chosen, report),
-            *facts_examined(opened),
-            *engine_examined(opened),
-            *alerts_examined(opened),
-            *portal_examined(opened, portal_kubeconfig),
-            *(deployment_examined(opened) if in_cluster else ()),
+            *check_sources(opened, chosen, report),
+            *check_facts(opened),
+            *check_engine(opened),
+            *check_alerts(opened),
+            *check_portal(opened, portal_kubeconfig),
+            *(check_deployment(opened) if in_cluster else ()),
         ]
     bad = [row for row in rows if not row["fine"]]
     shown = rows if show_all or output != "table" else bad
@@ -134,92 +134,83 @@ def measured_now(opened: OpenHome, clusters: Sequence[str] = ()) -> list[Cluster
     return [row for row in found if row is not None]
 
 
-def examined(opened: OpenHome, chosen: Sequence[Cluster], report: Progress) -> list[Row]:
+def check_sources(opened: OpenHome, clusters: Sequence[Cluster], report: Progress) -> list[Row]:
     """The lines of every source of these clusters."""
     rows: list[Row] = []
-    for number, row in enumerate(chosen):
-        for source in row.expected_sources:
-            report(number, len(chosen), f"{row.cluster_name} {source.value}")
-            lines = _lines(CHECKS[source.value], opened, row.cluster_id)
-            newest = _newest_hour(opened, row.cluster_id, source)
-            rows += [_row(row.cluster_name, source.value, line) for line in (*lines, newest)]
-    report(len(chosen), len(chosen), "")
+    for number, cluster in enumerate(clusters):
+        for source in cluster.expected_sources:
+            name = cluster.cluster_name
+            report(number, len(clusters), f"{name} {source.value}")
+            check = _samples if source is Source.THANOS else _journal
+            rows += _rows(name, source.value, partial(check, opened, cluster.cluster_id))
+            newest = _newest_hour(opened, cluster.cluster_id, source)
+            rows.append(_row(name, source.value, newest))
+    report(len(clusters), len(clusters), "")
     return rows
 
 
-def facts_examined(opened: OpenHome) -> list[Row]:
+def check_facts(opened: OpenHome) -> list[Row]:
     """The lines about the warehouse."""
-    lines = _lines(lambda opened, _: _facts(opened), opened, "")
-    return [_row("", "warehouse", line) for line in lines]
+    return _rows("", "warehouse", partial(_facts, opened))
 
 
-def engine_examined(opened: OpenHome) -> list[Row]:
+def check_engine(opened: OpenHome) -> list[Row]:
     """The line about Spark; none where DuckDB computes the facts."""
     if opened.settings.engine.kind != SPARK:
         return []
-    lines = _lines(lambda opened, _: [_engine(opened)], opened, "")
-    return [_row("", "engine", line) for line in lines]
-
-
-def _engine(opened: OpenHome) -> DoctorLine:
     try:
         version = require_spark().version
     except SparkNotUsable as missing:
-        return DoctorLine(INSTALLED, False, missing.seen, missing.remedy)
-    master = opened.settings.engine.master or "its default master"
-    return DoctorLine(INSTALLED, True, f"the extra is here, Java {version}; Spark runs at {master}")
+        line = DoctorLine(SPARK_INSTALLED, False, missing.seen, missing.remedy)
+    else:
+        master = opened.settings.engine.master or "its default master"
+        seen = f"the extra is here, Java {version}; Spark runs at {master}"
+        line = DoctorLine(SPARK_INSTALLED, True, seen)
+    return [_row("", "engine", line)]
 
 
-def alerts_examined(opened: OpenHome) -> list[Row]:
-    """The lines about the ways in which alerts reach people."""
-    lines = _lines(lambda opened, _: alert_lines(opened), opened, "")
-    return [_row("", "alerts", line) for line in lines]
+def check_alerts(opened: OpenHome) -> list[Row]:
+    """The lines about the ways to send alerts."""
+    return _rows("", "alerts", partial(alert_lines, opened))
 
 
-def portal_examined(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:
+def check_portal(opened: OpenHome, kubeconfig: Path | None) -> list[Row]:
     """One line for each API server that reviews the callers of the portal."""
     accounts = {name: Path(path) for name, path in opened.settings.review_clusters.items()}
     accounts |= {"hub": kubeconfig} if kubeconfig else {}
     return [
-        _row(name, "portal", line)
+        row
         for name, path in accounts.items()
-        for line in _lines(partial(_reviews, path), opened, name)
+        for row in _rows(name, "portal", partial(_reviews, path))
     ]
 
 
-def deployment_examined(opened: OpenHome) -> list[Row]:
+def check_deployment(opened: OpenHome) -> list[Row]:
     """The lines about the deployment in this Kubernetes cluster."""
-    checks: dict[str, Callable[[KubernetesClient], Iterable[DoctorLine]]] = {
-        "rights": right_lines,
-        "allowlist": lambda client: allowlist_lines(client, opened.settings.pod_labels),
-        "clocks": lambda client: clock_lines(client, opened.clock),
-        "samples": lambda _: token_lines(opened.settings),
-        "storage": lambda _: storage_lines(opened.home),
-        "alerts": lambda _: _routes(opened),
-    }
     try:
         client = KubernetesClient(find_cluster_access())
     except LedgerError as error:
         return [_row("", "rights", _prevented(error))]
-    rows: list[Row] = []
     with closing(client):
-        for name, check in checks.items():
-            try:
-                rows += [_row("", name, line) for line in check(client)]
-            except LedgerError as error:
-                rows.append(_row("", name, _prevented(error)))
-    return rows
+        checks: dict[str, Callable[[], Iterable[DoctorLine]]] = {
+            "rights": partial(right_lines, client),
+            "allowlist": partial(allowlist_lines, client, opened.settings.pod_labels),
+            "clocks": partial(clock_lines, client, opened.clock),
+            "samples": partial(token_lines, opened.settings),
+            "storage": partial(storage_lines, opened.home),
+            "alerts": partial(_routes, opened),
+        }
+        return [row for name, check in checks.items() for row in _rows("", name, check)]
 
 
 def _routes(opened: OpenHome) -> Iterator[DoctorLine]:
-    """Where the alerts go that this program sends."""
+    """Whether the Alertmanagers to which this program posts have a receiver for its alerts."""
     for peer in alertmanagers(opened) if opened.settings.alerts.send else ():
         with closing(peer):
             yield route_line(peer)
 
 
-def _reviews(kubeconfig: Path, opened: OpenHome, name: str) -> list[DoctorLine]:
-    del opened, name
+def _reviews(kubeconfig: Path) -> list[DoctorLine]:
     with closing(KubernetesClient(read_kubeconfig(kubeconfig))) as client:
         missing = missing_rights(client)
     seen = f"its account may not {' and '.join(missing)}" if missing else "its account may"
@@ -258,14 +249,13 @@ def _row(cluster: str, source: str, line: DoctorLine) -> Row:
     return dict(zip((*COLUMNS, PATCH), shown, strict=True))
 
 
-def _lines(
-    check: Callable[[OpenHome, str], list[DoctorLine]], opened: OpenHome, cluster_id: str
-) -> list[DoctorLine]:
-    """The lines of a check; an error that prevents the check is a line, too."""
+def _rows(cluster: str, source: str, check: Callable[[], Iterable[DoctorLine]]) -> list[Row]:
+    """The rows of a check; an error that prevents the check is a row, too."""
     try:
-        return check(opened, cluster_id)
+        lines = list(check())
     except LedgerError as error:
-        return [_prevented(error)]
+        lines = [_prevented(error)]
+    return [_row(cluster, source, line) for line in lines]
 
 
 def _prevented(error: LedgerError) -> DoctorLine:
@@ -282,7 +272,6 @@ def _samples(opened: OpenHome, cluster_id: str) -> list[DoctorLine]:
 
 
 def _journal(opened: OpenHome, cluster_id: str) -> list[DoctorLine]:
-
     with closing(client_of(opened, cluster_id)) as client:
         return probe_journal(cluster_id, client, opened.spool(cluster_id), opened.clock)
 
@@ -309,8 +298,3 @@ LATEST = 100
 
 SOURCES = {"thanos": "thanos_runs", "kubernetes": "kubernetes_coverage"}
 """The dbt source that declares the freshness of each source."""
-
-CHECKS: dict[str, Callable[[OpenHome, str], list[DoctorLine]]] = {
-    "thanos": _samples,
-    "kubernetes": _journal,
-}

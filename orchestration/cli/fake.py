@@ -19,13 +19,13 @@ from domain.interval import format_instant, parse_instant
 from fake_gpu.clock import VirtualClock, fixed
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.export import plain_rows
-from fake_gpu.fleet.model import Fleet, instant
+from fake_gpu.fleet.model import instant
 from fake_gpu.fleet.summary import silent_faults, summary, table
 from fake_gpu.prometheus.language import parse_selector
 from fake_gpu.prometheus.matchers import Matcher
 from fake_gpu.prometheus.openmetrics import EVERYTHING, processes_here, write_openmetrics
 from fake_gpu.prometheus.refusals import ParseError
-from fake_gpu.scenario.load import LoadedScenario, library, library_text, load_scenario
+from fake_gpu.scenario.load import library, library_text, load_scenario
 from fake_gpu.scenario.openb import OPENB
 from fake_gpu.serve import Running, series_of, settle
 from fake_gpu.serve import serve as start_serving
@@ -105,8 +105,8 @@ def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     An invalid scenario ends with exit code 2 and a list of all problems with their lines. Parts
     without effect, such as a fault without an effect, are warnings on stderr.
     """
-    loaded = _load(scenario, data)
-    fleet = _fleet(loaded)
+    loaded = load_scenario(scenario, data=data)
+    fleet = build_fleet(loaded)
     for warning in (*loaded.warnings, *silent_faults(fleet)):
         click.echo(f"warning: {warning}", err=True)
     for line in summary(fleet):
@@ -129,7 +129,7 @@ Examples:
 @output_option
 def truth(scenario: str, grain: str, data: Path | None, output: str) -> None:
     """Print the truth ledger of SCENARIO, calculated independently of the pipeline."""
-    rows = ledger(plain_rows(_fleet(_load(scenario, data))), grain)
+    rows = ledger(plain_rows(build_fleet(load_scenario(scenario, data=data))), grain)
     emit(rows, output, empty=f"{scenario} has no {grain}.")
 
 
@@ -168,7 +168,7 @@ def export(
 ) -> None:
     """Write SCENARIO's samples for `promtool tsdb create-blocks-from openmetrics`."""
     matchers = _matchers(selector) if selector else EVERYTHING
-    fleet = _fleet(_load(scenario, data))
+    fleet = build_fleet(load_scenario(scenario, data=data))
     start = parse_instant(from_text, "--from") if from_text else instant(fleet.started_at)
     end = parse_instant(until_text, "--until") if until_text else instant(fleet.ended_at)
     if start >= end:
@@ -249,13 +249,12 @@ def serve(
     With --live or --driven, clients may scale and annotate workloads and post Events. Pods, samples
     and the truth ledger (/-/truth of the control port) follow from the next second on.
     """
-
     if live and driven:
         raise click.UsageError("--live and --driven exclude each other.")
     if reloads and not (live or driven):
         raise click.UsageError("--reload needs a clock that goes on: --live or --driven.")
-    watched = _watched(scenario) if reloads else None
-    loaded = _load(scenario, data)
+    watched = _read_watched(scenario) if reloads else None
+    loaded = load_scenario(scenario, data=data)
     start: datetime = instant(loaded.scenario.from_)
     begin = parse_instant(at_text, "--at") if at_text else start
     if live:
@@ -269,7 +268,7 @@ def serve(
         settle()
         emit(_addresses(running), output)
         click.echo(f"{format_instant(clock.now())} ({clock.mode}); Ctrl-C stops", err=True)
-        _stay(running, watched)
+        _serve_until_interrupted(running, watched)
 
 
 def _addresses(running: Running) -> list[dict[str, Any]]:
@@ -286,7 +285,7 @@ def _addresses(running: Running) -> list[dict[str, Any]]:
     return rows
 
 
-def _watched(scenario: str) -> tuple[Path, bytes]:
+def _read_watched(scenario: str) -> tuple[Path, bytes]:
     """The scenario file to watch, and its content before it is loaded."""
     path = Path(scenario)
     if not path.is_file():
@@ -297,23 +296,23 @@ def _watched(scenario: str) -> tuple[Path, bytes]:
     return path, path.read_bytes()
 
 
-def _stay(running: Running, watched: tuple[Path, bytes] | None) -> None:
+def _serve_until_interrupted(running: Running, watched: tuple[Path, bytes] | None) -> None:
     """Serve until interrupted; a changed file is applied whole, or its error is printed."""
     path, known = watched or (None, b"")
     while True:
         time.sleep(RELOAD_SECONDS)
-        now = _bytes_now(path, known)
-        if path is None or now == known:
+        content = _content(path, known)
+        if path is None or content == known:
             continue
-        known = now
+        known = content
         try:
-            running.take_over(partial(_load, str(path), None))
-            click.echo(f"taken over: {path}", err=True)
+            running.take_over(partial(load_scenario, str(path)))
+            click.echo(f"Applied: {path}", err=True)
         except LedgerError as error:
-            click.echo(f"{error.message()}\nThe old scenario goes on.", err=True)
+            click.echo(f"{error.message()}\nThe previous scenario is still served.", err=True)
 
 
-def _bytes_now(path: Path | None, known: bytes) -> bytes:
+def _content(path: Path | None, known: bytes) -> bytes:
     """The content of the file; while an editor replaces it, the content is unchanged."""
     try:
         return path.read_bytes() if path else known
@@ -331,13 +330,4 @@ Examples:
 @click.argument("name")
 def show(name: str) -> None:
     """Print the file of a shipped scenario."""
-
     click.echo(library_text(name), nl=False)
-
-
-def _load(scenario: str, data: Path | None) -> LoadedScenario:
-    return load_scenario(scenario, data=data)
-
-
-def _fleet(loaded: LoadedScenario) -> Fleet:
-    return build_fleet(loaded)

@@ -14,10 +14,10 @@ import click
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
-from domain.interval import format_instant, parse_instant
+from domain.interval import format_instant
 from domain.money import format_estimate, format_nanos
 from orchestration.cli.output import emit, emit_done, home_option, output_option
-from orchestration.cli.time_arguments import newest_month_note, takes_a_month
+from orchestration.cli.time_arguments import INSTANT, newest_month_note, takes_a_month
 from orchestration.home_lock import url_of_web_ui
 from orchestration.open_home import OpenHome
 from orchestration.steps import ACCEPTED_GAPS, accept_gaps
@@ -126,8 +126,12 @@ Examples:
 @click.command("accept-gap", epilog=ACCEPT_EPILOG)
 @click.option("--cluster", "cluster_id", required=True, help="The cluster's ID.")
 @click.option("--source", type=click.Choice(["thanos", "kubernetes"]), required=True)
-@click.option("--from", "started", required=True, help="First instant of the gap, in UTC.")
-@click.option("--to", "ended", required=True, help="First instant after the gap, in UTC.")
+@click.option(
+    "--from", "started", type=INSTANT, required=True, help="First instant of the gap, in UTC."
+)
+@click.option(
+    "--to", "ended", type=INSTANT, required=True, help="First instant after the gap, in UTC."
+)
 @click.option(
     "--treatment",
     type=click.Choice(["bill_lifecycle", "bill_samples", "bill_nothing", "waive"]),
@@ -142,8 +146,8 @@ Examples:
 def accept_gap(
     cluster_id: str,
     source: str,
-    started: str,
-    ended: str,
+    started: datetime,
+    ended: datetime,
     treatment: str,
     pod_uid: str,
     reason: str,
@@ -159,8 +163,8 @@ def accept_gap(
     row = {
         "cluster_id": cluster_id,
         "source": source,
-        "started_at": _instant(started, "--from"),
-        "ended_at": _instant(ended, "--to"),
+        "started_at": format_instant(started),
+        "ended_at": format_instant(ended),
         "treatment": treatment,
         "pod_uid": pod_uid,
         "reason": reason,
@@ -175,8 +179,3 @@ def accept_gap(
         if is_new
         else f"This gap was accepted before; {path} is unchanged.",
     )
-
-
-def _instant(text: str, where: str) -> str:
-    instant: datetime = parse_instant(text, where)
-    return format_instant(instant)

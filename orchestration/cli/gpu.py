@@ -75,16 +75,19 @@ def classify(
     claimed device, as driver/device (gpu.nvidia.com/gpu-0). The exit code is 1 if the resource is
     unknown.
     """
-
     catalogue = read_catalogue(products_path)
     found = classify_resource(resource, _labels(labels), catalogue)
     if isinstance(found, Unclassified):
         raise NotClassified(resource, f"{found.reason.value}: {found.explanation}")
-    rows = [{"fact": fact, "value": value} for fact, value in _facts(found, catalogue).items()]
+    facts = _facts(found, catalogue)
     if output == "json":
-        emit_document(_facts(found, catalogue))
+        emit_document(facts)
     else:
-        emit(rows, output, title=resource)
+        emit(
+            [{"fact": fact, "value": value} for fact, value in facts.items()],
+            output,
+            title=resource,
+        )
 
 
 def _labels(texts: tuple[str, ...]) -> dict[str, str]:
@@ -109,12 +112,6 @@ def _facts(found: Classified, catalogue: Catalogue) -> dict[str, object]:
         "memory_share": found.memory_share,
         "replicas": found.replicas,
         "is_claimed": found.is_claimed,
-        **_weights(found, catalogue),
+        **{f"weight_{p.value}": weight(found, p, catalogue) for p in WeightPolicy},
         "evidence": found.evidence,
     }
-
-
-def _weights(found: Classified, catalogue: Catalogue) -> dict[str, object]:
-
-    assert isinstance(found, DeviceKind), "the unclassified were refused before"
-    return {f"weight_{p.value}": weight(found, p, catalogue) for p in WeightPolicy}

@@ -83,10 +83,10 @@ def hours(
         # The counts by metric do not fit into a table.
         more = ("by_metric",) if output == "json" else ()
         columns = (*ATTEMPT_COLUMNS, *more)
-        emit(list(_attempts(shown)), output, columns, empty=_none(period, due, show_all))
+        emit(list(_attempts(shown)), output, columns, empty=_empty_text(period, due, show_all))
     else:
         rows = [_hour(opened, entry, now) for entry in shown]
-        emit(rows, output, empty=_none(period, due, show_all))
+        emit(rows, output, empty=_empty_text(period, due, show_all))
     if by_attempt and (never := sum(not entry.responses for entry in shown)):
         click.echo(f"{never} hours have no attempt; they are listed without --attempts.", err=True)
     if early := len(entries) - len(due):
@@ -94,7 +94,7 @@ def hours(
     return 0
 
 
-def _none(period: BillingPeriod, due: Sequence[HourEntry], show_all: bool) -> str:
+def _empty_text(period: BillingPeriod, due: Sequence[HourEntry], show_all: bool) -> str:
     """The sentence for an empty list."""
     if not due:
         return f"No hour of {period} is due: none was to be measured, or all are yet to come."

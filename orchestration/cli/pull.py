@@ -14,7 +14,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.errors import LedgerError
 from domain.interval import Interval
-from orchestration.cli.output import Progress, emit, home_option, output_option, progress
+from orchestration.cli.output import emit, home_option, output_option, progress
 from orchestration.cli.time_arguments import HOURS, takes_a_month
 from orchestration.open_home import OpenHome
 from orchestration.open_hours import due_windows
@@ -71,67 +71,42 @@ def pull(
     """
     if window is not None and period is not None:
         raise click.UsageError("give --hours or a month, not both")
-    window_to_pull = window or (period.interval if period else None)
+    window = window or (period.interval if period else None)
     opened = OpenHome.at(home_path)
     if recheck:
-        if window_to_pull is None or again or "kubernetes" in sources:
+        if window is None or again or "kubernetes" in sources:
             raise click.UsageError(
                 "--recheck compares the sample counts of --hours or of a month; it excludes "
                 "--again and --source kubernetes, because a journal does not change"
             )
-        return _recheck(opened, window_to_pull, clusters, output)
+        return _recheck(opened, window, clusters, output)
     errors: list[LedgerError] = []
     with progress("Pulling") as report:
-        if window_to_pull is None:
-            attempts = _pull_due(opened, clusters, sources, report, errors)
+        if window is None:
+            due = [
+                one
+                for one in due_windows(opened)
+                if (not clusters or one.cluster_id in clusters)
+                and (not sources or one.source.value in sources)
+            ]
+            attempts = pull_due_hours(opened, due, report, errors)
         else:
-            attempts = _named_hours(
-                opened, window_to_pull, clusters, sources, again, report, errors
+            attempts = pull_hours(
+                opened,
+                window,
+                clusters=clusters,
+                sources=[Source(source) for source in sources],
+                only_due=not again,
+                progress=report,
+                errors=errors,
             )
-    nothing = "no hour is due" if window_to_pull is None else "these hours are complete"
+    nothing = "no hour is due" if window is None else "these hours are complete"
     exit_code = _show(attempts, output, f"No query was sent: {nothing}.")
     for error in errors[1:]:
         click.echo(error.message(), err=True)
     if errors:
         raise errors[0]
     return exit_code
-
-
-def _named_hours(
-    opened: OpenHome,
-    hours: Interval,
-    clusters: tuple[str, ...],
-    sources: tuple[str, ...],
-    again: bool,
-    report: Progress,
-    errors: list[LedgerError],
-) -> list[Attempt]:
-    wanted = [Source(source) for source in sources]
-    return pull_hours(
-        opened,
-        hours,
-        clusters=clusters,
-        sources=wanted,
-        only_due=not again,
-        progress=report,
-        errors=errors,
-    )
-
-
-def _pull_due(
-    opened: OpenHome,
-    clusters: tuple[str, ...],
-    sources: tuple[str, ...],
-    report: Progress,
-    errors: list[LedgerError],
-) -> list[Attempt]:
-    todo = [
-        due
-        for due in due_windows(opened)
-        if (not clusters or due.cluster_id in clusters)
-        and (not sources or due.source.value in sources)
-    ]
-    return pull_due_hours(opened, todo, report, errors)
 
 
 def _recheck(opened: OpenHome, hours: Interval, clusters: tuple[str, ...], output: str) -> int:

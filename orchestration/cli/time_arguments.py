@@ -43,7 +43,8 @@ class HoursType(click.ParamType[Interval]):
         first, separator, last = value.partition("..")
         if not separator:
             self.fail("write it as 2026-10-01T00..2026-10-02T00", param, ctx)
-        window = Interval(*(_full_hour(text, "--hours", RANGE_EXAMPLE) for text in (first, last)))
+        where = param.opts[0] if param else "hours"
+        window = Interval(*(_full_hour(text, where, RANGE_EXAMPLE) for text in (first, last)))
         if not window:
             self.fail(f"{value} contains no hour: its end is not after its start", param, ctx)
         return window

@@ -27,7 +27,7 @@ from domain.decisions import Source
 from domain.interval import HOUR
 from ingestion.evidence.landing import Landing
 from orchestration import steps
-from orchestration.cli.doctor import facts_examined
+from orchestration.cli.doctor import check_facts
 from orchestration.cli.main import cli
 from orchestration.demo.closed_month import DemoResult, run_demo
 from orchestration.open_home import OpenHome
@@ -139,14 +139,14 @@ def test_a_missing_month_is_never_shown_as_a_month_without_use(
     for asked in TOLD[:3]:
         assert run_refused(opened, *asked) == "gpu-ledger refresh --period 2026-10"
     assert "2026-10" not in periods_of(publish(opened).path)
-    [line] = [row for row in facts_examined(opened) if not row["fine"]]
+    [line] = [row for row in check_facts(opened) if not row["fine"]]
     assert (line["remedy"], "2026-10" in line["seen"]) == (
         "gpu-ledger refresh --period 2026-10",
         True,
     )
     steps.refresh(opened, PERIOD)
     assert answers(opened) == before
-    assert [row["fine"] for row in facts_examined(opened)] == [True]
+    assert [row["fine"] for row in check_facts(opened)] == [True]
 
 
 def periods_of(copy: Path) -> list[str]:
@@ -266,7 +266,7 @@ def test_rows_that_are_missing_stop_readers_and_are_repaired(
         with pytest.raises(WarehouseLost) as lost:
             run(opened, *asked)
         assert lost.value.remedy == "gpu-ledger refresh --period 2026-10"
-    assert [row["fine"] for row in facts_examined(opened)] == [False]
+    assert [row["fine"] for row in check_facts(opened)] == [False]
     steps.refresh(opened, PERIOD)
     assert answers(opened) == before
 

@@ -23,7 +23,7 @@ from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.interval import format_instant
 from orchestration import steps
-from orchestration.cli.doctor import engine_examined
+from orchestration.cli.doctor import check_engine
 from orchestration.demo.closed_month import run_demo
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import decided
@@ -110,8 +110,8 @@ def test_exchanged_files_are_removed(homes: tuple[OpenHome, OpenHome], bucket: B
 
 
 def test_doctor_names_the_java_of_spark(homes: tuple[OpenHome, OpenHome]) -> None:
-    assert engine_examined(homes[0]) == []
-    [line] = engine_examined(homes[1])
+    assert check_engine(homes[0]) == []
+    [line] = check_engine(homes[1])
     assert line["fine"], line
     assert "local[2]" in str(line["seen"])
 

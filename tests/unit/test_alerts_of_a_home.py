@@ -261,9 +261,9 @@ def test_doctor_names_an_alertmanager_that_does_not_respond(
     home: Home, peer: FakeAlertmanager
 ) -> None:
     opened = OpenHome.at(home.path)
-    [line] = doctor.alerts_examined(opened)
+    [line] = doctor.check_alerts(opened)
     assert (line["fine"], line["seen"]) == (True, "http://127.0.0.1:9093: 0 alerts")
     peer.is_down = True
-    [line] = doctor.alerts_examined(opened)
+    [line] = doctor.check_alerts(opened)
     assert not line["fine"]
     assert "http://127.0.0.1:9093" in str(line["seen"])

@@ -19,7 +19,7 @@ from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import serve
 from ingestion.kubernetes.journal import segment_key
 from orchestration import steps
-from orchestration.cli.doctor import examined, measured_now
+from orchestration.cli.doctor import check_sources, measured_now
 from orchestration.cli.output import Row
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
@@ -57,7 +57,7 @@ def silent(done: int, total: int, what: str) -> None:
 
 
 def wrong(opened: OpenHome) -> dict[tuple[str, str], Row]:
-    rows = examined(opened, measured_now(opened), silent)
+    rows = check_sources(opened, measured_now(opened), silent)
     found = {(row["source"], row["check"]): row for row in rows if not row["fine"]}
     # The server of the fake API dates its responses by the machine, not by the driven clock.
     return {key: row for key, row in found.items() if key != ("kubernetes", "clocks agree")}
@@ -90,7 +90,7 @@ def test_evidence_is_as_fresh_as_its_dbt_source_declares(tmp_path: Path) -> None
             now = OpenHome(opened.home, StoppedClock(hours.ended_at + later))
             found = {
                 (row["source"], row["check"]): row
-                for row in examined(now, measured_now(now), silent)
+                for row in check_sources(now, measured_now(now), silent)
             }
             assert found["thanos", "evidence is fresh"]["fine"] is is_fine
             assert "ended 31 h ago" in found["thanos", "evidence is fresh"]["seen"]

@@ -177,7 +177,7 @@ def test_a_changed_file_is_loaded_and_an_invalid_one_refused(tmp_path: Path) -> 
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), True)
         seen = ""
-        while "The old scenario goes on." not in seen:
+        while "The previous scenario is still served." not in seen:
             seen += process.stderr.readline()
         assert "FAKE-002" in seen
         assert httpx.get(f"{control}/-/fleet").json()["name"] == "thin_line"
