@@ -60,10 +60,10 @@ def lock_home(folder: Path, url: str) -> Iterator[HomeLock]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _take(descriptor, folder / LOCK)
-        hold = HomeLock(descriptor, url)
-        hold.write_holders({})
-        yield hold
+        _require_lock(descriptor, folder / LOCK)
+        lock = HomeLock(descriptor, url)
+        lock.write_holders({})
+        yield lock
     finally:
         os.close(descriptor)
 
@@ -73,7 +73,7 @@ def require_down(folder: Path) -> None:
     if (folder / LOCK).is_file():
         descriptor = os.open(folder / LOCK, os.O_RDWR)
         try:
-            _take(descriptor, folder / LOCK)
+            _require_lock(descriptor, folder / LOCK)
         finally:
             os.close(descriptor)
 
@@ -87,7 +87,7 @@ def url_of_web_ui(folder: Path) -> str:
     return ""
 
 
-def _take(descriptor: int, lock: Path) -> None:
+def _require_lock(descriptor: int, lock: Path) -> None:
     if not try_lock(descriptor):
         holders = _holders(lock)
         raise AlreadyUp(lock, holders.get("url", ""), [*holders.get("processes", {}).values()])

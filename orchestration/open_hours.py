@@ -30,8 +30,8 @@ ALL_ATTEMPTS = 1 << 40
 CLOCK_DOUBT = timedelta(days=1)
 """Attempts are read in the order of their sequence; a clock may have been wrong by this much."""
 
-_held: dict[tuple[str, str, Source], tuple[datetime, dict[int, Attempt]]] = {}
-_held_lock = threading.Lock()
+_kept: dict[tuple[str, str, Source], tuple[datetime, dict[int, Attempt]]] = {}
+_kept_lock = threading.Lock()
 
 
 def open_window(opened: OpenHome) -> Interval | None:
@@ -89,13 +89,8 @@ def is_complete(entry: HourEntry) -> bool:
     return entry.best is not None and entry.best.outcome is Outcome.OK
 
 
-def due_windows(opened: OpenHome) -> list[DueWindow]:
+def due_windows(opened: OpenHome, entries: Sequence[HourEntry]) -> list[DueWindow]:
     """Windows to query now: the newest hour of every source first, then the oldest."""
-    return due_windows_of(opened, open_entries(opened))
-
-
-def due_windows_of(opened: OpenHome, entries: Sequence[HourEntry]) -> list[DueWindow]:
-    """The same, for hours that were read before."""
     now = opened.clock.now()
     by_retention: dict[int, list[HourEntry]] = {}
     for entry in entries:
@@ -190,12 +185,12 @@ def attempts_since(
     """
     key = (landing.store.location, cluster_id, source)
     earliest = since - CLOCK_DOUBT
-    with _held_lock:
-        held_since, held = _held.get(key, (earliest, {}))
-        if held_since > earliest:
-            held = {}
-        found = list(_newest_first(landing, cluster_id, source, earliest, held))[::-1]
-        _held[key] = (earliest, {attempt.sequence: attempt for attempt in found})
+    with _kept_lock:
+        kept_since, kept = _kept.get(key, (earliest, {}))
+        if kept_since > earliest:
+            kept = {}
+        found = list(_newest_first(landing, cluster_id, source, earliest, kept))[::-1]
+        _kept[key] = (earliest, {attempt.sequence: attempt for attempt in found})
     return found
 
 
@@ -210,13 +205,13 @@ def _attempts_of(
 
 
 def _newest_first(
-    landing: Landing, cluster_id: str, source: Source, since: datetime, held: dict[int, Attempt]
+    landing: Landing, cluster_id: str, source: Source, since: datetime, kept: dict[int, Attempt]
 ) -> Iterator[Attempt]:
     """Read manifests until the chain reaches an attempt that is kept; then yield the kept ones."""
     for attempt in landing.latest_attempts(cluster_id, source, limit=ALL_ATTEMPTS):
-        known = held.get(attempt.sequence)
+        known = kept.get(attempt.sequence)
         if known is not None and known.attempt_id == attempt.attempt_id:
-            older = (held[n] for n in sorted(held, reverse=True) if n <= attempt.sequence)
+            older = (kept[n] for n in sorted(kept, reverse=True) if n <= attempt.sequence)
             yield from (one for one in older if one.draft.asked_at >= since)
             return
         if attempt.draft.asked_at < since:

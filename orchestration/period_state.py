@@ -1,4 +1,4 @@
-"""The state of each period: the evidence of its facts, the result of its check, can it be closed.
+"""The state of each period: evidence of its facts, result of its check, obstacles to a close.
 
 Put here: two small files per period beside the builds, and whether they are current.
 Not here: building and checking (`orchestration.steps`), or closing (`billing.close`), which checks
@@ -10,13 +10,13 @@ another process writes it. Without them a period is built and checked again.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+import msgspec
 
 from billing.close import closes_from
 from domain.billing_period import BillingPeriod
@@ -37,16 +37,14 @@ FINDINGS_KEPT = 100
 CLEAN = "ready: nothing blocks the close"
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltState:
+class BuiltState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The facts of a period, and the evidence and decisions that they were built from."""
 
     evidence_sha256: str
     facts_sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class BlockingFinding:
+class BlockingFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A finding that blocks the close."""
 
     code: str
@@ -55,8 +53,7 @@ class BlockingFinding:
     what_to_do: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedState:
+class CheckedState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The result of checking the facts of a period."""
 
     evidence_sha256: str
@@ -67,6 +64,9 @@ class CheckedState:
     counts: Mapping[str, int]  # findings by name, blocking or not
     blocking: tuple[BlockingFinding, ...]
     missing_checks: tuple[str, ...]
+
+
+State = TypeVar("State", BuiltState, CheckedState)
 
 
 def evidence_sha256(opened: OpenHome, period: BillingPeriod) -> str:
@@ -98,26 +98,18 @@ def evidence_sha256(opened: OpenHome, period: BillingPeriod) -> str:
 
 def built_state(home: Home, period: BillingPeriod) -> BuiltState | None:
     """The state of the facts that are in the warehouse; None when there are none."""
-    path = _path(home, period, "built")
-    value = _read(path) if home.warehouse_path.is_file() else None
-    with reading(str(path), REMEDY):
-        return BuiltState(**value) if value else None
+    if not home.warehouse_path.is_file():
+        return None
+    return _read(_path(home, period, "built"), BuiltState)
 
 
 def checked_state(home: Home, period: BillingPeriod) -> CheckedState | None:
     """The result of the last check of a period; None before the first one."""
-    path = _path(home, period, "checked")
-    value = _read(path)
-    if value is None:
-        return None
-    with reading(str(path), REMEDY):
-        blocking = tuple(BlockingFinding(**entry) for entry in value.pop("blocking"))
-        missing_checks = tuple(value.pop("missing_checks"))
-        return CheckedState(**value, blocking=blocking, missing_checks=missing_checks)
+    return _read(_path(home, period, "checked"), CheckedState)
 
 
 def write_built_state(home: Home, period: BillingPeriod, evidence: str, facts: str) -> None:
-    _write(_path(home, period, "built"), asdict(BuiltState(evidence, facts)))
+    _write(_path(home, period, "built"), BuiltState(evidence, facts))
 
 
 def remove_built_states(home: Home) -> None:
@@ -142,7 +134,7 @@ def write_checked_state(home: Home, check_result: CheckResult, checked_at: datet
         ),
         missing_checks=check_result.missing_checks,
     )
-    _write(_path(home, check_result.period, "checked"), asdict(state))
+    _write(_path(home, check_result.period, "checked"), state)
 
 
 def needs_build(opened: OpenHome, period: BillingPeriod) -> bool:
@@ -203,14 +195,14 @@ def _path(home: Home, period: BillingPeriod, kind: str) -> Path:
     return home.build / f"{period.name}.{kind}.json"
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path, kind: type[State]) -> State | None:
     try:
         body = path.read_bytes()
     except FileNotFoundError:
         return None
     with reading(str(path), REMEDY):
-        return dict(json.loads(body))
+        return msgspec.json.decode(body, type=kind)
 
 
-def _write(path: Path, value: Mapping[str, Any]) -> None:
-    write_whole(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+def _write(path: Path, state: BuiltState | CheckedState) -> None:
+    write_whole(path, msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n")

@@ -51,7 +51,7 @@ def publish(opened: OpenHome) -> PublishedCopy:
     """
     for name in sorted({*switched_periods(opened.home)} ^ {*periods_in(opened.home)}):
         with contextlib.suppress(CheckFailed):
-            steps.have_facts(opened, BillingPeriod(name))
+            steps.repair_facts(opened, BillingPeriod(name))
     repaired: set[str] = set()
     while True:
         try:
@@ -60,7 +60,7 @@ def publish(opened: OpenHome) -> PublishedCopy:
             if lost.period in repaired:
                 raise
             repaired.add(lost.period)
-            steps.have_facts(opened, BillingPeriod(lost.period))
+            steps.repair_facts(opened, BillingPeriod(lost.period))
 
 
 def unpublished_periods(opened: OpenHome) -> list[BillingPeriod]:

@@ -12,7 +12,6 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from billing.basis import sealed_copies
 from billing.billed_facts import FactsReader
@@ -34,7 +33,7 @@ from domain.decisions import (
 )
 from domain.errors import LedgerError
 from domain.findings import CheckResult
-from domain.interval import HOUR, Interval
+from domain.interval import HOUR, Interval, union
 from ingestion.evidence.chain_heads import (
     ChainHead,
     changed_since,
@@ -144,23 +143,12 @@ def recheck(
         found = count_samples_again(settings, window, hour_ledger(expected, landed))
         unanswered |= {f"{cluster_id} {metric}": why for metric, why in found.unanswered.items()}
         differing_count += len(found.hours)
-        for again in _joined(found.hours):
-            attempt = pull_window(opened, cluster_id, source, again)
+        for part in union(Interval(hour, hour + HOUR) for hour in found.hours):
+            attempt = pull_window(opened, cluster_id, source, part)
             attempts += [attempt] if attempt else []
     if progress:
         progress(len(windows), len(windows), "")
     return RecheckResult(differing_count, tuple(attempts), unanswered)
-
-
-def _joined(hours: Sequence[datetime]) -> list[Interval]:
-    """Hours in order, joined where one follows the other."""
-    joined: list[Interval] = []
-    for hour in hours:
-        if joined and joined[-1].ended_at == hour:
-            joined[-1] = Interval(joined[-1].started_at, hour + HOUR)
-        else:
-            joined.append(Interval(hour, hour + HOUR))
-    return joined
 
 
 def refresh(
@@ -174,7 +162,7 @@ def refresh(
     """
     closed = opened.record.closed_periods()
     sealed = _sealed_and_lost(opened, period) if period.name in closed else None
-    have_derived_files(opened, period, progress)
+    repair_derived_files(opened, period, progress)
     # Taken before the build: evidence that lands during the build makes the facts outdated.
     evidence = period_state.evidence_sha256(opened, period)
     if not opened.home.warehouse_path.is_file():
@@ -196,7 +184,7 @@ def refresh(
     return build
 
 
-def have_derived_files(
+def repair_derived_files(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> None:
     """Decode again the derived files of a period that are missing or damaged."""
@@ -214,8 +202,8 @@ def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
     return sealed
 
 
-def refreshable(opened: OpenHome) -> list[BillingPeriod]:
-    """The periods that are refreshed by default: every open one with evidence.
+def periods_to_refresh(opened: OpenHome) -> list[BillingPeriod]:
+    """The periods that are refreshed by default: each open one with evidence.
 
     Without any evidence it is the newest open one; without a measured cluster there is none.
     """
@@ -237,7 +225,7 @@ def check_period(opened: OpenHome, period: BillingPeriod, also: Also | None = No
     landing, record = opened.landing.store, opened.record.store
     require_kept_heads(landing, record)
     heads = heads_of(landing)
-    have_facts(opened, period, deep=False)  # the check itself compares their hash
+    repair_facts(opened, period, deep=False)  # the check itself compares their hash
     since = compare_with_closed(opened, period)
     decisions = opened.decisions
     decisions = replace(decisions, problems=(*decisions.problems, *since.prices))
@@ -264,14 +252,14 @@ def _check(
 
 
 @dataclass(frozen=True, slots=True)
-class SinceClosed:
+class ChangesSinceClose:
     """The differences between the decision tables and the sealed copies of closed periods."""
 
     edits: tuple[ClosedDecisionEdited, ...]
     prices: tuple[PriceChangeNeedsSecondName, ...]  # of the period that is checked
 
 
-def compare_with_closed(opened: OpenHome, period: BillingPeriod | None = None) -> SinceClosed:
+def compare_with_closed(opened: OpenHome, period: BillingPeriod | None = None) -> ChangesSinceClose:
     """Compare the tables with the sealed copy of every closed period, and prices with the last.
 
     `period`: the month whose prices are compared with those of the last month closed before it;
@@ -295,7 +283,7 @@ def compare_with_closed(opened: OpenHome, period: BillingPeriod | None = None) -
         known = {problem.where for problem in present.problems}
         changes = unsigned_since(copies[last].rates, present.rates, last.ended_at)
         prices = [problem for problem in changes if problem.where not in known]
-    return SinceClosed(tuple(edits), tuple(prices))
+    return ChangesSinceClose(tuple(edits), tuple(prices))
 
 
 def recheck_before_close(
@@ -313,7 +301,7 @@ def recheck_before_close(
     return found
 
 
-def have_facts(opened: OpenHome, period: BillingPeriod, *, deep: bool = True) -> None:
+def repair_facts(opened: OpenHome, period: BillingPeriod, *, deep: bool = True) -> None:
     """Rebuild the facts of a period that were lost from the warehouse, or edited in it.
 
     `deep` compares the hash of the facts, which finds edits. An open period without facts stays as
@@ -425,7 +413,7 @@ def recount(
 
     The result has the differences to the closed facts; unless `dry_run` is set they are recorded.
     """
-    have_derived_files(opened, period, progress)
+    repair_derived_files(opened, period, progress)
     counted_with = recount_decisions(opened.home, period, opened.decisions)
     build = build_period(
         opened.home,

@@ -37,7 +37,7 @@ from orchestration.cli.output import (
 from orchestration.cli.time_arguments import NEWEST_WITH_FACTS, newest_month_note, takes_a_month
 from orchestration.code_pages import is_code, page_of
 from orchestration.open_home import OpenHome
-from orchestration.steps import have_facts, verify_landing
+from orchestration.steps import repair_facts, verify_landing
 from warehouse.home import Home
 from warehouse.reports.opened_facts import newest_period
 from warehouse.store import Store
@@ -133,7 +133,7 @@ def compare(period: BillingPeriod | None, home_path: Path, output: str) -> int:
         click.echo(newest_month_note(period), err=True)
     titles = {rule.name: rule.title for rule in RULES}
     with progress("Comparing"):
-        have_facts(opened, period)
+        repair_facts(opened, period)
         compared = compare_period(opened.home, period)
     rows = [
         {

@@ -16,8 +16,8 @@ from orchestration.cli.output import emit, emit_document, home_option, output_op
 from orchestration.cli.time_arguments import OLDEST_OPEN, or_oldest_open, takes_a_month
 from orchestration.open_home import OpenHome
 from orchestration.publishing import snapshot
+from orchestration.steps import periods_to_refresh
 from orchestration.steps import refresh as refresh_period
-from orchestration.steps import refreshable
 
 REFRESH_EPILOG = """\b
 Examples:
@@ -40,7 +40,7 @@ def refresh(period: BillingPeriod | None, home_path: Path, output: str) -> int:
     evidence and decisions, and are used only if they are identical.
     """
     opened = OpenHome.at(home_path)
-    periods = [period] if period else refreshable(opened)
+    periods = [period] if period else periods_to_refresh(opened)
     if not periods:
         raise click.UsageError("nothing is measured in an open period: name one, --period 2026-10")
     if period is None:

@@ -17,7 +17,7 @@ from domain.interval import Interval
 from orchestration.cli.output import emit, home_option, output_option, progress
 from orchestration.cli.time_arguments import HOURS, takes_a_month
 from orchestration.open_home import OpenHome
-from orchestration.open_hours import due_windows
+from orchestration.open_hours import due_windows, open_entries
 from orchestration.steps import pull as pull_hours
 from orchestration.steps import pull_due_hours
 from orchestration.steps import recheck as recheck_hours
@@ -85,7 +85,7 @@ def pull(
         if window is None:
             due = [
                 one
-                for one in due_windows(opened)
+                for one in due_windows(opened, open_entries(opened))
                 if (not clusters or one.cluster_id in clusters)
                 and (not sources or one.source.value in sources)
             ]

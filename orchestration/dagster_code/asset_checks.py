@@ -34,8 +34,10 @@ HOURS_BEHIND_LIMIT = 1
 """One live hour may fail and be queried again; two in a row mean that queries have stopped."""
 
 FINDINGS_SHOWN = 50
+OWN_CHECKS = [name for name in ALWAYS if not name.startswith("dbt_")]
+"""The required checks that are not dbt tests; they include the Great Expectations suites."""
+
 SOURCE_OF = {"samples_missing": Source.THANOS, "journal_missing": Source.KUBERNETES}
-DBT = "dbt_"
 
 
 def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
@@ -64,14 +66,9 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
             blocking=True,
             description="A required check: it must run and evaluate at least one row.",
         )
-        for name in own_checks()
+        for name in OWN_CHECKS
     ]
     return specs
-
-
-def own_checks() -> list[str]:
-    """The required checks that are not dbt tests; they include the Great Expectations suites."""
-    return [name for name in ALWAYS if not name.startswith(DBT)]
 
 
 def period_check_results(
@@ -104,7 +101,7 @@ def period_check_results(
             },
         )
     executed = {check.name: check for check in result.checks}
-    for name in own_checks():
+    for name in OWN_CHECKS:
         check = executed.get(name)
         yield dg.AssetCheckResult(
             asset_key=asset,
@@ -159,21 +156,10 @@ def evidence_check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def evidence_check_result(state: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    """An evaluation as the event of a run."""
-    return dg.AssetCheckResult(
-        asset_key=state.asset_key,
-        check_name=state.check_name,
-        passed=state.passed,
-        severity=state.severity,
-        metadata=state.metadata,
-    )
-
-
 def evidence_evaluations(
     opened: OpenHome, entries: Sequence[HourEntry], keys: EvidenceKeys
 ) -> list[dg.AssetCheckEvaluation]:
-    """The two checks of each source, evaluated on its hours."""
+    """The results of the two checks of each source, from its hours."""
     now = opened.clock.now()
     found = []
     for (cluster_id, source), key in keys.items():
@@ -182,11 +168,11 @@ def evidence_evaluations(
             for entry in entries
             if (entry.cluster_id, entry.source) == (cluster_id, source) and is_ready(entry, now)
         ]
-        found += [_complete(opened, key, due, now), _fresh(key, due)]
+        found += [_completeness(opened, key, due, now), _freshness(key, due)]
     return found
 
 
-def _complete(
+def _completeness(
     opened: OpenHome, key: dg.AssetKey, due: Sequence[HourEntry], now: datetime
 ) -> dg.AssetCheckEvaluation:
     incomplete = [entry for entry in due if not is_complete(entry)]
@@ -214,7 +200,7 @@ def _complete(
     )
 
 
-def _fresh(key: dg.AssetKey, due: Sequence[HourEntry]) -> dg.AssetCheckEvaluation:
+def _freshness(key: dg.AssetKey, due: Sequence[HourEntry]) -> dg.AssetCheckEvaluation:
     behind = 0
     for entry in reversed(due):
         if is_complete(entry):

@@ -17,7 +17,7 @@ from orchestration.dagster_code.jobs import JOBS, asset_jobs
 from orchestration.dagster_code.model_assets import decisions_spec, model_assets
 from orchestration.dagster_code.model_graph import prepared_graph
 from orchestration.dagster_code.partitions import periods_since
-from orchestration.dagster_code.resources import LedgerHome, home_from_environment, started_at
+from orchestration.dagster_code.resources import LedgerHome, home_from_environment
 from orchestration.dagster_code.schedules import hour_schedules, period_schedules
 from orchestration.dagster_code.sensors import hours_due_sensor, period_sensors
 
@@ -37,7 +37,7 @@ def build_defs(ledger_home: LedgerHome | None = None) -> dg.Definitions:
     keys = evidence_keys(clusters)
     evidence = evidence_assets(clusters)
     graph = prepared_graph(opened.home)
-    periods = periods_since(started_at(opened))
+    periods = periods_since(min(row.valid_from for row in clusters))
     jobs = {job.name: job for job in asset_jobs()}
     return dg.Definitions(
         assets=[

@@ -92,7 +92,7 @@ def close_metadata(
         "invoices": dg.MetadataValue.md(
             invoice_table(result.invoices, result.total.currency if result.total else "")
         ),
-        "blocking findings": dg.MetadataValue.md(_blocking(opened, result)),
+        "blocking findings": dg.MetadataValue.md(_blocking_text(opened, result)),
         "next command": dg.MetadataValue.md(_next_command(opened, period, result)),
     }
 
@@ -108,7 +108,7 @@ def invoice_table(invoices: Sequence[DocumentSummary], currency: str) -> str:
     return "\n".join(["| invoice | tenant | amount |", "|---|---|---:|", *rows])
 
 
-def _blocking(opened: OpenHome, result: CloseResult) -> str:
+def _blocking_text(opened: OpenHome, result: CloseResult) -> str:
     missing = [f"- the check `{name}` was not executed" for name in result.missing_checks]
     if not result.refused_by and not missing:
         return "None."

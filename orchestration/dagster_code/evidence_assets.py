@@ -18,7 +18,6 @@ import dagster as dg
 from domain.decisions import Cluster, Source
 from orchestration import open_hours, steps
 from orchestration.dagster_code.asset_checks import (
-    evidence_check_result,
     evidence_check_specs,
     evidence_evaluations,
 )
@@ -100,7 +99,13 @@ def _evidence_asset(
                 context.log_event(hour_event(opened, key, entry, response))
             for state in evidence_evaluations(opened, entries, keys):
                 if state.asset_check_key in context.selected_asset_check_keys:
-                    yield evidence_check_result(state)
+                    yield dg.AssetCheckResult(
+                        asset_key=state.asset_key,
+                        check_name=state.check_name,
+                        passed=state.passed,
+                        severity=state.severity,
+                        metadata=state.metadata,
+                    )
         fail_if_incomplete(incomplete)
 
     return evidence
@@ -112,10 +117,10 @@ def _pull(context: dg.AssetExecutionContext, opened: OpenHome, keys: EvidenceKey
     tag_run(context, window.started_at)
     [(cluster_id, source)] = keys
     attempts = steps.pull(opened, window, clusters=[cluster_id], sources=[source], only_due=False)
-    return report(context, opened, keys, attempts)
+    return report_hours(context, opened, keys, attempts)
 
 
-def report(
+def report_hours(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     opened: OpenHome,
     keys: EvidenceKeys,

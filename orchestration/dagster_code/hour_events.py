@@ -108,12 +108,14 @@ def hour_event(
     """A materialization for a complete response; else an observation with the reason."""
     partition = hour_name(entry.hour_started_at)
     if response.outcome is Outcome.OK:
-        return dg.AssetMaterialization(key, partition=partition, metadata=_landed(response))
+        return dg.AssetMaterialization(
+            key, partition=partition, metadata=_landed_metadata(response)
+        )
     return dg.AssetObservation(
         key,
         partition=partition,
         description=f"{response.outcome.value}: {response.hour.reason}"[:200],
-        metadata=_incomplete(opened, key, entry, response),
+        metadata=_incomplete_metadata(opened, key, entry, response),
     )
 
 
@@ -146,7 +148,7 @@ def unreported_incomplete_hours(
     key: dg.AssetKey,
     busy: Set[datetime] = frozenset(),
 ) -> Iterator[tuple[HourEntry, HourResponse]]:
-    """Queried but incomplete hours without an observation of their latest response."""
+    """Incomplete hours that were queried and have no observation of their latest response."""
     incomplete = [
         entry
         for entry in entries
@@ -195,7 +197,7 @@ def coverage_observations(
             )
             for s in statuses
         ]
-        yield from islice(_changed(instance, key, observations), NEW_STATUSES_LIMIT)
+        yield from islice(_not_logged(instance, key, observations), NEW_STATUSES_LIMIT)
 
 
 def _coverage_observation(
@@ -219,9 +221,10 @@ def _coverage_observation(
     )
 
 
-def _changed(
+def _not_logged(
     instance: dg.DagsterInstance, key: dg.AssetKey, observations: Sequence[dg.AssetObservation]
 ) -> Iterator[dg.AssetObservation]:
+    """The observations that differ from the last one of their partition in Dagster."""
     for first in range(0, len(observations), HOURS_AT_ONCE):
         some = observations[first : first + HOURS_AT_ONCE]
         last: dict[str, Mapping[str, dg.MetadataValue]] = {}
@@ -261,7 +264,7 @@ def _outcome(entry: HourEntry) -> str:
     return table_cell(f"{best.outcome.value}: {best.hour.reason}") if best else "never queried"
 
 
-def _landed(response: HourResponse) -> dict[str, dg.MetadataValue]:
+def _landed_metadata(response: HourResponse) -> dict[str, dg.MetadataValue]:
     return {
         "dagster/row_count": dg.MetadataValue.int(response.hour.sample_count),
         "series": dg.MetadataValue.int(response.hour.series_count),
@@ -274,7 +277,7 @@ def _landed(response: HourResponse) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _incomplete(
+def _incomplete_metadata(
     opened: OpenHome, key: dg.AssetKey, entry: HourEntry, response: HourResponse
 ) -> dict[str, dg.MetadataValue]:
     expected, seen = _expected_and_seen(opened, entry, response.hour)
@@ -295,7 +298,7 @@ def _remedy(opened: OpenHome, key: dg.AssetKey, entry: HourEntry) -> dict[str, d
     days = open_hours.retention_days(opened, entry.cluster_id)
     backfillable = entry.backfillable(opened.clock.now(), days)
     return {
-        "can be backfilled": dg.MetadataValue.text(_until_when(entry, backfillable, days)),
+        "can be backfilled": dg.MetadataValue.text(_backfill_text(entry, backfillable, days)),
         "next command": dg.MetadataValue.md(_next_command(opened, key, entry, backfillable)),
     }
 
@@ -329,7 +332,7 @@ def _instant_or_reason(first_missing_at: datetime | None) -> str:
     return format_instant(first_missing_at) if first_missing_at else "unknown"
 
 
-def _until_when(entry: HourEntry, backfillable: bool, days: int) -> str:
+def _backfill_text(entry: HourEntry, backfillable: bool, days: int) -> str:
     if entry.source is Source.KUBERNETES:
         return (
             "yes: the journal may still contain it"

@@ -24,7 +24,7 @@ from orchestration import open_hours, steps
 from orchestration.alerting import send
 from orchestration.dagster_code.check_assets import CHECK_RESULT, PUBLISHED
 from orchestration.dagster_code.document_assets import DRAFTS, INVOICES, REPORTS, close_metadata
-from orchestration.dagster_code.evidence_assets import fail_if_incomplete, report
+from orchestration.dagster_code.evidence_assets import fail_if_incomplete, report_hours
 from orchestration.dagster_code.hour_events import evidence_keys
 from orchestration.dagster_code.model_assets import POOL
 from orchestration.dagster_code.partitions import hour_of_name
@@ -39,7 +39,7 @@ WINDOWS_LIMIT = 50
 
 
 class DueHours(Enum):
-    """Which of the due hours are queried."""
+    """A choice of due hours."""
 
     ALL = "all"
     LIVE = "live"
@@ -47,7 +47,7 @@ class DueHours(Enum):
 
 
 class PullHours(dg.Config):
-    """Which hours to query, of which clusters and sources."""
+    """The hours to query, and their clusters and sources."""
 
     from_hour: str = Field(description="The first hour, in UTC, such as 2026-10-01T00.")
     until_hour: str = Field(description="The hour after the last one, such as 2026-10-02T00.")
@@ -85,7 +85,7 @@ def pull_configured_hours(
             only_due=not config.again,
             errors=errors,
         )
-    _report(context, opened, attempts, errors)
+    _report_attempts(context, opened, attempts, errors)
 
 
 @dg.job(description="Query the sources for given hours, and land the responses.")
@@ -94,7 +94,7 @@ def pull_hours() -> None:
 
 
 class PullDueHours(dg.Config):
-    """Which of the due hours to query."""
+    """The due hours to query, and the limit of a run."""
 
     hours: DueHours = Field(
         default=DueHours.ALL,
@@ -113,11 +113,13 @@ def pull_due(context: dg.OpExecutionContext, config: PullDueHours, ledger_home: 
     with reported_errors():
         opened = ledger_home.open()
         tag_run(context, opened.clock.now())
-        todo = chosen(open_hours.due_windows(opened), config.hours)
+        todo = choose_windows(
+            open_hours.due_windows(opened, open_hours.open_entries(opened)), config.hours
+        )
         for due in todo[config.windows_limit :]:
             context.log.info(f"left for the next run: {due.cluster_id} {due.window}")
         attempts = steps.pull_due_hours(opened, todo[: config.windows_limit], errors=errors)
-    _report(context, opened, attempts, errors)
+    _report_attempts(context, opened, attempts, errors)
 
 
 @dg.job(description="Query all due hours, and land the responses.")
@@ -125,7 +127,7 @@ def pull_due_hours() -> None:
     pull_due()
 
 
-def chosen(todo: Sequence[DueWindow], hours: DueHours) -> list[DueWindow]:
+def choose_windows(todo: Sequence[DueWindow], hours: DueHours) -> list[DueWindow]:
     """The windows that a run queries, in their order."""
     return [
         due
@@ -136,7 +138,7 @@ def chosen(todo: Sequence[DueWindow], hours: DueHours) -> list[DueWindow]:
     ]
 
 
-def _report(
+def _report_attempts(
     context: dg.OpExecutionContext,
     opened: OpenHome,
     attempts: Sequence[Attempt],
@@ -145,7 +147,7 @@ def _report(
     """Report the responses of every cluster, even if one of them failed."""
     keys = evidence_keys(opened.decisions.clusters)
     context.log.info(f"{len(attempts)} attempts")
-    incomplete = report(context, opened, keys, attempts)
+    incomplete = report_hours(context, opened, keys, attempts)
     for error in errors[1:]:
         context.log.error(error.message())
     with reported_errors():
@@ -155,7 +157,7 @@ def _report(
 
 
 class ClosePeriod(dg.Config):
-    """Which period, and whether to issue its documents."""
+    """The period, and whether its documents are issued."""
 
     period: str = Field(description="The billing period, such as 2026-10.")
     issue: bool = Field(

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import dagster as dg
@@ -50,11 +49,6 @@ def home_from_environment() -> LedgerHome:
             remedy=f"start it as `gpu-ledger up --home FOLDER`, or set {HOME_VARIABLE}",
         )
     return LedgerHome(path=path, now=os.environ.get(CLOCK_VARIABLE, ""))
-
-
-def started_at(opened: OpenHome) -> datetime:
-    """The first instant at which any cluster is measured."""
-    return min(row.valid_from for row in opened.decisions.clusters)
 
 
 WAREHOUSE_TRIES = 5

@@ -23,7 +23,7 @@ the run ends when the `gpu-ledger up` of that folder ends."""
 PRIORITY = "dagster/priority"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
-A_PERSON = "manual"
+MANUAL = "manual"
 """The requester of a run that was launched in the web UI: Dagster does not record the user."""
 
 
@@ -59,9 +59,7 @@ def tag_run(
     """Add the tags for period and requester to a run that was launched without them."""
     period = about if isinstance(about, BillingPeriod) else BillingPeriod.containing(about)
     present = context.run.tags
-    requester = (
-        present.get("dagster/schedule_name") or present.get("dagster/sensor_name") or A_PERSON
-    )
+    requester = present.get("dagster/schedule_name") or present.get("dagster/sensor_name") or MANUAL
     missing = {
         name: value
         for name, value in ((PERIOD, period.name), (REQUESTED_BY, requester))

@@ -33,7 +33,7 @@ from orchestration.dagster_code.instance import RUN_SECONDS_LIMIT
 from orchestration.dagster_code.jobs import (
     DueHours,
     PullHours,
-    chosen,
+    choose_windows,
     pull_configured_hours,
     pull_due,
     pull_due_hours,
@@ -111,7 +111,7 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
             for state in evidence_evaluations(opened, entries, keys)
         }
         changed = [s for name, s in states.items() if last_passed.get(name) is not s.passed]
-        todo = [due for due in open_hours.due_windows_of(opened, entries) if not requested(due)]
+        todo = [due for due in open_hours.due_windows(opened, entries) if not requested(due)]
         pulls = run_requests(todo, keys, busy)
         checks = _check_requests(context.instance, entries, keys, busy)
         requests = [*pulls[:REQUESTS_LIMIT], *checks]
@@ -203,16 +203,17 @@ def hours_in_progress(
 def due_in_progress(instance: dg.DagsterInstance) -> Callable[[DueWindow], bool]:
     """A predicate of due windows: a job in progress pulls it. Such a run has no tags with hours."""
     kinds: set[DueHours] = set()
-    spans: list[PullHours] = []
+    ranges: list[PullHours] = []
     for run in runs_in_progress(instance):
         ops: Any = run.run_config.get("ops", {})
         if run.job_name == pull_due_hours.name:
             given = ops.get(pull_due.name, {}).get("config", {})
             kinds.add(DueHours[given.get("hours", DueHours.ALL.name)])
         elif run.job_name == pull_hours.name:
-            spans.append(PullHours(**ops[pull_configured_hours.name]["config"]))
+            ranges.append(PullHours(**ops[pull_configured_hours.name]["config"]))
     return lambda due: (
-        any(chosen([due], hours) for hours in kinds) or any(span.includes(due) for span in spans)
+        any(choose_windows([due], hours) for hours in kinds)
+        or any(one.includes(due) for one in ranges)
     )
 
 
@@ -255,14 +256,14 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
             waiting_since = waiting_since or now
             if now - waiting_since < WAIT_FOR_HOURS:
                 return dg.SensorResult(
-                    skip_reason=f"Pulls are in progress; {_named(free)} will be rebuilt later.",
+                    skip_reason=f"Pulls are in progress; {_names(free)} will be rebuilt later.",
                     cursor=format_instant(waiting_since),
                 )
         return dg.SensorResult(
             run_requests=[period_request(period, "facts_outdated") for period in free],
             skip_reason=None
             if free
-            else f"A run for {_named(behind)} is in progress."
+            else f"A run for {_names(behind)} is in progress."
             if behind
             else "All facts are up to date.",
             cursor="-",
@@ -318,7 +319,7 @@ def _hours_in_progress(instance: dg.DagsterInstance) -> bool:
     return any(RANGE_START in run.tags or run.job_name in jobs for run in runs)
 
 
-def _named(periods: Sequence[BillingPeriod]) -> str:
+def _names(periods: Sequence[BillingPeriod]) -> str:
     return ", ".join(period.name for period in periods)
 
 

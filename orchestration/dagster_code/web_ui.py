@@ -112,7 +112,7 @@ class WebUi:
             raise WebUiDidNotStart(name, f"it ended with code {code}", self.log(name))
 
 
-BOTH = ("webserver", "daemon")
+PROCESSES = ("webserver", "daemon")
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def run_web_ui(
     host: str,
     port: int,
     environment: Mapping[str, str],
-    names: Sequence[str] = BOTH,
+    names: Sequence[str] = PROCESSES,
     lock: HomeLock | None = None,
 ) -> Iterator[WebUi]:
     """Run webserver and daemon on a home, or one of them, until the block is left.

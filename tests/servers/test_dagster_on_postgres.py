@@ -136,7 +136,7 @@ def test_a_restart_of_the_database_during_a_backfill_has_no_effect(
         return report(*arguments)  # type: ignore[arg-type]
 
     with dagster_of(home, monkeypatch) as dagster:
-        monkeypatch.setattr(evidence_assets, "report", restarted)
+        monkeypatch.setattr(evidence_assets, "report_hours", restarted)
         assert dagster.materialize(SAMPLES, JOURNAL, first=NAMES[0], last=NAMES[5]).success
         assert (dagster.statuses(SAMPLES), dagster.statuses(JOURNAL)) == (GREEN, GREEN)
         assert dagster.look("hours_due").run_requests == []

@@ -125,16 +125,16 @@ def test_by_default_every_open_month_with_evidence_is_refreshed(tmp_path: Path) 
     october, november = BillingPeriod("2026-10"), BillingPeriod("2026-11")
     with fleet(tmp_path, at(5)) as (opened, _):
         # Without landed evidence it is the latest month that has begun.
-        assert steps.refreshable(opened) == [october]
+        assert steps.periods_to_refresh(opened) == [october]
         decided = opened.home.decisions / "clusters.csv"
         decided.write_text(decided.read_text().replace("2026-10-05T04:00:00Z", ""))
         later = OpenHome(opened.home, StoppedClock(datetime(2026, 11, 2, tzinfo=UTC)))
         assert open_hours.open_periods(later) == [october, november]
-        assert steps.refreshable(later) == [november]
+        assert steps.periods_to_refresh(later) == [november]
         steps.pull(opened, DAY, sources=[Source.THANOS])
-        assert steps.refreshable(later) == [october]
+        assert steps.periods_to_refresh(later) == [october]
         early = OpenHome(opened.home, StoppedClock(datetime(2026, 9, 2, tzinfo=UTC)))
-        assert steps.refreshable(early) == []
+        assert steps.periods_to_refresh(early) == []
 
 
 def test_an_unreachable_server_is_named_and_has_no_differences(tmp_path: Path) -> None:
