@@ -39,7 +39,7 @@ from orchestration.dagster_code.partitions import hour_name
 from orchestration.dagster_code.resources import LedgerHome
 from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
 from orchestration.demo.demo_home import make_home
-from orchestration.demo.fleet_process import serve_apart
+from orchestration.demo.fleet_process import serve_in_own_process
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
 
@@ -87,7 +87,7 @@ def homes(days: int, folder: Path) -> Iterator[tuple[OpenHome, OpenHome]]:
     path = folder / "scenario.yaml"
     path.write_text(scenario(days), encoding="utf-8")
     now = FIRST + timedelta(days=days, hours=2)
-    with serve_apart(str(path), now) as running:
+    with serve_in_own_process(str(path), now) as running:
         made = []
         for name in ("alone", "dagster"):
             home = make_home(

@@ -23,7 +23,7 @@ from fake_gpu.clock import epoch
 from orchestration import steps
 from orchestration.demo.closed_month import AFTER, watch
 from orchestration.demo.demo_home import make_home
-from orchestration.demo.fleet_process import serve_apart
+from orchestration.demo.fleet_process import serve_in_own_process
 from orchestration.open_home import OpenHome
 from warehouse.home import KEPT
 
@@ -39,7 +39,7 @@ lab,vision,once,u-2,,NVIDIA-A30,nvidia.com/gpu,2,2026-10-31T21:10:00Z,2026-10-31
 def make(folder: Path) -> OpenHome:
     """A home with the evidence of both months, of which the first is closed."""
     (folder / "pods.csv").write_text(TRACE)
-    with serve_apart(str(folder / "pods.csv")) as running:
+    with serve_in_own_process(str(folder / "pods.csv")) as running:
         fleet = running.fleet
         span = Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
         home = make_home(folder / "home", fleet, running.thanos_url, running.kubernetes_urls)

@@ -37,7 +37,6 @@ class Model(msgspec.Struct, frozen=True):
     name: str
     layer: str  # seeds, staging, intermediate, marts
     description: str
-    group: str
     columns: tuple[GraphColumn, ...]
     depends_on: tuple[str, ...]  # names of models
     reads: str  # the dbt source of a staging model: thanos, decisions, …; else empty
@@ -104,7 +103,6 @@ def _parsed_model(node: Any) -> Model:
         name=node.name,
         layer="seeds" if node.resource_type == "seed" else node.fqn[1],
         description=node.description.strip(),
-        group=getattr(node, "group", None) or "",
         columns=tuple(
             GraphColumn(column.name, column.data_type or "", column.description)
             for column in node.columns.values()

@@ -69,13 +69,13 @@ def drive_clock(
     `progress` is called at each stop, after all collectors have reached it.
     """
     found = instants(running, span)
-    _stop(collectors, running.clock.now())
-    _wait(running, collectors, running.clock.now())
+    _set_stop(collectors, running.clock.now())
+    _wait_for(running, collectors, running.clock.now())
     for number, (instant, clusters) in enumerate(found.items(), 1):
         notified = {c: collectors[c] for c in clusters if c in collectors}
-        _stop(notified, instant)
+        _set_stop(notified, instant)
         running.advance_to(instant, clusters)
-        _wait(running, notified, instant)
+        _wait_for(running, notified, instant)
         if progress:
             progress(number, len(found), f"{instant:%d %b %H:%M}")
     return len(found)
@@ -93,12 +93,12 @@ def instants(running: DrivenFleet, span: Interval) -> dict[datetime, set[str]]:
     return {epoch(at): wanted[at] for at in sorted(wanted) if epoch(at) > now}
 
 
-def _stop(collectors: Mapping[str, Collector], instant: datetime) -> None:
+def _set_stop(collectors: Mapping[str, Collector], instant: datetime) -> None:
     for collector in collectors.values():
         collector.stop_at(instant)
 
 
-def _wait(running: DrivenFleet, collectors: Mapping[str, Collector], instant: datetime) -> None:
+def _wait_for(running: DrivenFleet, collectors: Mapping[str, Collector], instant: datetime) -> None:
     at = int(instant.timestamp())
     for cluster_id, collector in collectors.items():
         version = running.histories[cluster_id].resource_version_at(at)

@@ -16,19 +16,19 @@ from billing.close import CloseResult
 from billing.gate import PeriodNotBillable
 from domain.billing_period import BillingPeriod
 from domain.findings import Finding
-from domain.interval import HOUR, Interval, format_instant
+from domain.interval import HOUR, Interval, format_instant, subtract
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import Fleet
 from orchestration import steps
 from orchestration.demo.clock_driver import DrivenFleet, collecting, drive_clock
 from orchestration.demo.demo_home import make_home
-from orchestration.demo.fleet_process import serve_apart
+from orchestration.demo.fleet_process import serve_in_own_process
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish, publish_model_pages
 from warehouse.publish import PublishedCopy
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int, str], None]]]
-Say = Callable[[str], None]
+PrintText = Callable[[str], None]
 Rows = list[dict[str, str]]
 
 AFTER = timedelta(days=3)
@@ -42,7 +42,7 @@ TREATMENTS = {
 """The gaps that the demo's operator accepts, by finding: unmeasured time is not billed, and where
 the samples disagree with the API server, the API server's times are billed."""
 
-SIGNER = "Demo Operator"
+OPERATOR = "Demo Operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +67,26 @@ class DemoResult:
 
 
 @contextmanager
-def run_demo(scenario: str, home_path: Path, bar: Bar, say: Say) -> Iterator[DemoResult]:
+def run_demo(
+    scenario: str, home_path: Path, bar: Bar, print_text: PrintText
+) -> Iterator[DemoResult]:
     """Run the whole pipeline on a scenario; the fleet is served until the block is left."""
-    with serve_apart(scenario) as running:
+    with serve_in_own_process(scenario) as running:
         fleet = running.fleet
         span = Interval(epoch(fleet.started_at), epoch(fleet.ended_at))
         home = make_home(home_path, fleet, running.thanos_url, running.kubernetes_urls)
         opened = OpenHome(home, running.clock)
-        say(_fleet_in_words(fleet))
+        print_text(_describe_fleet(fleet))
         watch(opened, running, Interval(running.clock.now(), span.ended_at + HOUR), bar)
         periods = _periods(span)
         running.advance_to(max(periods[-1].ended_at, running.clock.now()) + AFTER)
         left_out = middle_hour(span)
-        for part in without(span, Interval(left_out, left_out + HOUR)):
+        for part in subtract([span], [Interval(left_out, left_out + HOUR)]):
             _pull(opened, part, bar)
-        say("Both sources were pulled for every hour but one, which is left out on purpose.")
+        print_text("Both sources were pulled for every hour but one, which is left out on purpose.")
         months = []
         for period in periods:
-            opened, month = _bill(opened, period, left_out, bar, say)
+            opened, month = _bill(opened, period, left_out, bar, print_text)
             months.append(month)
         with bar("Publishing") as report:
             report(0, 1, "a copy for readers")
@@ -106,12 +108,6 @@ def middle_hour(span: Interval) -> datetime:
     return hours[len(hours) // 2]
 
 
-def without(span: Interval, gap: Interval) -> list[Interval]:
-    """The parts of a span before and after a gap."""
-    parts = [(span.started_at, gap.started_at), (gap.ended_at, span.ended_at)]
-    return [Interval(first, last) for first, last in parts if first < last]
-
-
 def _periods(span: Interval) -> list[BillingPeriod]:
     periods = [BillingPeriod.containing(span.started_at)]
     while periods[-1].ended_at < span.ended_at:
@@ -120,7 +116,7 @@ def _periods(span: Interval) -> list[BillingPeriod]:
 
 
 def _bill(
-    opened: OpenHome, period: BillingPeriod, left_out: datetime, bar: Bar, say: Say
+    opened: OpenHome, period: BillingPeriod, left_out: datetime, bar: Bar, print_text: PrintText
 ) -> tuple[OpenHome, ClosedMonth]:
     """Close a period: backfill after the first refusal, then accept the gaps that remain."""
     refusals: list[str] = []
@@ -137,17 +133,17 @@ def _bill(
             return opened, ClosedMonth(period, tuple(refusals), accepted, result)
         except PeriodNotBillable as refusal:
             refusals.append(refusal.message())
-            found = _acceptable(refusal.check_result.blocking, None if backfilled else left_out)
+            found = _gaps_to_accept(refusal.check_result.blocking, None if backfilled else left_out)
             rows = [row for row in found if row not in accepted]
             if backfilled and not rows:
                 raise
         if not backfilled:
-            say(f"The close is refused:\n{refusals[-1]}")
-            say(f"Backfill: hour {left_out:%Y-%m-%dT%H} is pulled.")
+            print_text(f"The close is refused:\n{refusals[-1]}")
+            print_text(f"Backfill: hour {left_out:%Y-%m-%dT%H} is pulled.")
             _pull(opened, period.interval, bar)
             backfilled = True
         if rows:
-            say(_accepted_in_words(rows))
+            print_text(_describe_accepted(rows))
             steps.accept_gaps(opened, rows)
             accepted += rows
             opened = OpenHome(opened.home, opened.clock)  # with the decisions as they are now
@@ -158,13 +154,13 @@ def _pull(opened: OpenHome, hours: Interval, bar: Bar) -> None:
         steps.pull(opened, hours, progress=report)
 
 
-def _acceptable(blocking: Sequence[Finding], not_yet_pulled: datetime | None) -> Rows:
+def _gaps_to_accept(blocking: Sequence[Finding], not_yet_pulled: datetime | None) -> Rows:
     """A row per cluster, gap and treatment, for the gaps that a backfill cannot fill."""
     found = {
         (finding.cluster_id, finding.hour_started_at, finding.hour_ended_at, treatment)
         for finding in blocking
         if (treatment := TREATMENTS.get(finding.name)) is not None
-        and not (not_yet_pulled and _touches(finding, not_yet_pulled))
+        and not (not_yet_pulled and _concerns(finding, not_yet_pulled))
     }
     return [
         {
@@ -174,29 +170,29 @@ def _acceptable(blocking: Sequence[Finding], not_yet_pulled: datetime | None) ->
             "ended_at": format_instant(ended_at),
             "treatment": treatment,
             "reason": "neither source can be backfilled; agreed with the tenants",
-            "decided_by": SIGNER,
+            "decided_by": OPERATOR,
         }
         for cluster_id, started_at, ended_at, treatment in sorted(found, key=str)
         if started_at is not None and ended_at is not None
     ]
 
 
-def _touches(finding: Finding, hour: datetime) -> bool:
+def _concerns(finding: Finding, hour: datetime) -> bool:
     started_at, ended_at = finding.hour_started_at, finding.hour_ended_at
     if started_at is None or ended_at is None:
         return False
     return started_at < hour + HOUR and hour < ended_at
 
 
-def _accepted_in_words(rows: Rows) -> str:
+def _describe_accepted(rows: Rows) -> str:
     lines = [
         f"  {row['started_at']} to {row['ended_at']} {row['treatment']}: {row['cluster_id']}"
         for row in rows
     ]
-    return f"Gaps that cannot be backfilled, accepted by {SIGNER}:\n" + "\n".join(lines)
+    return f"Gaps that cannot be backfilled, accepted by {OPERATOR}:\n" + "\n".join(lines)
 
 
-def _fleet_in_words(fleet: Fleet) -> str:
+def _describe_fleet(fleet: Fleet) -> str:
     nodes = sum(len(cluster.nodes) for cluster in fleet.clusters)
     pods = sum(len(cluster.pods) for cluster in fleet.clusters)
     names = ", ".join(cluster.name for cluster in fleet.clusters)

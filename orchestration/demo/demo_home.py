@@ -10,11 +10,12 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
+from domain.csv_text import csv_text
 from domain.errors import WrongFolder
 from domain.interval import format_instant
 from domain.tenant import BelongsTo, Ownership
@@ -25,7 +26,7 @@ from warehouse.home import Home
 
 MARK = "# The home of a demo: `gpu-ledger demo` deletes it and creates it again.\n"
 CURRENCY = "USD"
-SIGNED = {"reason": "the demo's", "decided_by": "Demo Operator"}
+DECIDED = {"reason": "the demo's", "decided_by": "Demo Operator"}
 # Decided about tenants and a cluster of the scenario `demo`; another scenario has no such rows.
 DEMO = "demo"
 BUDGETS = {"chat": "15000", "physics": "6000", "students": "1000"}  # per month
@@ -53,7 +54,8 @@ def make_home(path: Path, fleet: Fleet, thanos_url: str, api_urls: Mapping[str, 
         shutil.rmtree(path)
     home = Home.create(path, _config(fleet, thanos_url, api_urls))
     for name, rows in decision_rows(fleet).items():
-        (home.decisions / f"{name}.csv").write_text(_csv(rows), encoding="utf-8")
+        text = csv_text(list(rows[0]), ([row[column] for column in rows[0]] for row in rows))
+        (home.decisions / f"{name}.csv").write_text(text, encoding="utf-8")
     return home
 
 
@@ -76,31 +78,31 @@ def _config(fleet: Fleet, thanos_url: str, api_urls: Mapping[str, str]) -> str:
 def decision_rows(fleet: Fleet) -> dict[str, list[dict[str, str]]]:
     """The decisions of the demo's provider: clusters, prices, parties, budgets, outages."""
     started_at = format_instant(epoch(fleet.started_at))
-    signed = {**SIGNED, "decided_on": date(2026, 1, 2).isoformat()}
+    decided = {**DECIDED, "decided_on": date(2026, 1, 2).isoformat()}
     dated = {"valid_from": started_at, "valid_until": ""}
     customers = tenants(fleet)
     rows = {
-        "clusters": [_cluster(cluster, fleet) | signed for cluster in fleet.clusters],
+        "clusters": [_cluster(cluster, fleet) | decided for cluster in fleet.clusters],
         "rates": [
             {"cluster_id": "", "gpu_class": row["gpu_class"], "mig_profile": "whole"}
             | {"currency": CURRENCY, "rate_per_hour": row["rate_per_hour"]}
             | dated
-            | signed
+            | decided
             | {"second_name": ""}
             for row in csv.DictReader(io.StringIO(_prices()))
         ],
         "parties": [
-            party | dated | signed
+            party | dated | decided
             for party in (_issuer(), *(_customer(tenant) for tenant in customers))
         ],
         "budgets": [
             {"tenant": tenant, "billing_period": "", "currency": CURRENCY, "amount": amount}
-            | signed
+            | decided
             for tenant, amount in BUDGETS.items()
             if fleet.name == DEMO and tenant in customers
         ],
         "outages": [
-            {"cluster_id": cluster.cluster_id, "treatment": "credit", **signed, **OUTAGE}
+            {"cluster_id": cluster.cluster_id, "treatment": "credit", **decided, **OUTAGE}
             for cluster in fleet.clusters
             if fleet.name == DEMO and cluster.name == OUTAGE_OF
         ],
@@ -110,7 +112,6 @@ def decision_rows(fleet: Fleet) -> dict[str, list[dict[str, str]]]:
 
 def tenants(fleet: Fleet) -> list[str]:
     """Namespaces of the fleet that hold pods and are tenants by the rule."""
-
     rule = Ownership(())
     names = {pod.namespace for cluster in fleet.clusters for pod in cluster.pods}
     at = epoch(fleet.started_at)
@@ -155,12 +156,3 @@ def _customer(tenant: str) -> dict[str, str]:
 
 def _prices() -> str:
     return (files("orchestration.demo") / "prices.csv").read_text(encoding="utf-8")
-
-
-def _csv(rows: Iterable[Mapping[str, str]]) -> str:
-    listed = list(rows)
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(listed[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(listed)
-    return buffer.getvalue()

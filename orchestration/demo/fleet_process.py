@@ -64,7 +64,7 @@ class ServedFleet:
 
 
 @contextmanager
-def serve_apart(scenario: str, start: datetime | None = None) -> Iterator[ServedFleet]:
+def serve_in_own_process(scenario: str, start: datetime | None = None) -> Iterator[ServedFleet]:
     """Serve the scenario in another process until the block is left.
 
     The clock stands at `start`, or ten minutes before the fleet's first instant.

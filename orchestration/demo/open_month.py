@@ -18,14 +18,14 @@ from pathlib import Path
 
 from domain.billing_period import BillingPeriod
 from domain.decisions import Source
-from domain.interval import HOUR, Interval
+from domain.interval import HOUR, Interval, subtract
 from fake_gpu.clock import driven, epoch
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration import steps
 from orchestration.demo.clock_driver import collecting, drive_clock
-from orchestration.demo.closed_month import AFTER, Bar, without
+from orchestration.demo.closed_month import AFTER, Bar
 from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import START_BEFORE
 from orchestration.open_home import OpenHome
@@ -71,12 +71,12 @@ def open_month(scenario: str, path: Path, bar: Bar) -> Iterator[OpenMonth]:
         # The cluster with the most pods: in an idle cluster a missing hour would change nothing.
         cluster = max(fleet.clusters, key=lambda one: len(one.pods))
         missing = _middle_hours(span)
-        _pull_in_vain(opened, running.thanos_url, cluster.cluster_id, missing)
+        _pull_from_wrong_address(opened, running.thanos_url, cluster.cluster_id, missing)
         opened = OpenHome(home, clock)
         with bar("Pulling") as report:
             steps.pull(opened, span, sources=[Source.KUBERNETES], progress=report)
         for other in fleet.clusters:
-            for part in without(span, missing) if other is cluster else [span]:
+            for part in subtract([span], [missing] if other is cluster else []):
                 with bar("Pulling") as report:
                     steps.pull(
                         opened,
@@ -91,7 +91,9 @@ def open_month(scenario: str, path: Path, bar: Bar) -> Iterator[OpenMonth]:
         yield made
 
 
-def _pull_in_vain(opened: OpenHome, url: str, cluster_id: str, missing: Interval) -> None:
+def _pull_from_wrong_address(
+    opened: OpenHome, url: str, cluster_id: str, missing: Interval
+) -> None:
     """Pull these hours from an address that responds with 404: each has a failed attempt."""
     config = opened.home.config_path
     right = config.read_text(encoding="utf-8")

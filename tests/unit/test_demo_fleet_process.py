@@ -18,7 +18,7 @@ from fake_gpu.serve import serve
 from orchestration.cli.collect import collect
 from orchestration.demo.clock_driver import DrivenFleet, collecting, drive_clock
 from orchestration.demo.demo_home import make_home
-from orchestration.demo.fleet_process import START_BEFORE, serve_apart
+from orchestration.demo.fleet_process import START_BEFORE, serve_in_own_process
 from orchestration.fleet_clock import FleetClock, SimulationStopped
 from orchestration.open_home import OpenHome
 
@@ -37,7 +37,7 @@ def journal(
 
 
 def test_the_journal_is_the_same_from_a_process_as_from_a_thread(tmp_path: Path) -> None:
-    with serve_apart(SCENARIO) as apart:
+    with serve_in_own_process(SCENARIO) as apart:
         ours = journal(tmp_path / "apart", apart, apart.thanos_url, apart.kubernetes_urls)
         clock = apart.clock.now()
         assert FleetClock(apart.clock_url).now() == clock
@@ -49,7 +49,7 @@ def test_the_journal_is_the_same_from_a_process_as_from_a_thread(tmp_path: Path)
 
 
 def test_end_of_the_process_is_reported() -> None:
-    with serve_apart(SCENARIO) as apart:
+    with serve_in_own_process(SCENARIO) as apart:
         (process,) = multiprocessing.active_children()
         process.kill()
         process.join()
@@ -58,7 +58,7 @@ def test_end_of_the_process_is_reported() -> None:
 
 
 def test_invalid_scenario_is_reported_once(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(LedgerError, match="nonsense"), serve_apart("nonsense"):
+    with pytest.raises(LedgerError, match="nonsense"), serve_in_own_process("nonsense"):
         pass
     assert capfd.readouterr().err == ""
 
