@@ -34,7 +34,7 @@ from amd_exporter.devices import (
 from amd_exporter.sources import is_tested
 
 PREFIX = "amd_gpu"
-SELF = "amd_gpu_exporter"
+EXPORTER_PREFIX = "amd_gpu_exporter"
 NO_HOLDER = ("", "", "")
 
 
@@ -139,39 +139,44 @@ class RegistryCollector(Collector):
 
 def _self_metrics(snapshot: Snapshot) -> Iterator[Metric]:
     results = CounterMetricFamily(
-        f"{SELF}_collections", "Collections by result.", labels=["result"]
+        f"{EXPORTER_PREFIX}_collections", "Collections by result.", labels=["result"]
     )
     for result, count in snapshot.results.items():
         results.add_metric([result], count)
     yield results
 
     errors = CounterMetricFamily(
-        f"{SELF}_collection_errors", "Errors of sources by reason.", labels=["source", "reason"]
+        f"{EXPORTER_PREFIX}_collection_errors",
+        "Errors of sources by reason.",
+        labels=["source", "reason"],
     )
     for labels, count in snapshot.errors.items():
         errors.add_metric(labels, count)
     yield errors
 
     dropped = CounterMetricFamily(
-        f"{SELF}_values_dropped", "Values outside the physical range.", labels=["quantity"]
+        f"{EXPORTER_PREFIX}_values_dropped",
+        "Values outside the physical range.",
+        labels=["quantity"],
     )
     for quantity, count in snapshot.dropped.items():
         dropped.add_metric([quantity], count)
     yield dropped
 
-    ready = GaugeMetricFamily(f"{SELF}_ready", "Whether /readyz answers 200.")
+    ready = GaugeMetricFamily(f"{EXPORTER_PREFIX}_ready", "Whether /readyz answers 200.")
     ready.add_metric([], snapshot.is_ready)
     yield ready
 
     if snapshot.last_success_at is not None:
         last = GaugeMetricFamily(
-            f"{SELF}_last_success_timestamp_seconds", "Unix time of the last good collection."
+            f"{EXPORTER_PREFIX}_last_success_timestamp_seconds",
+            "Unix time of the last good collection.",
         )
         last.add_metric([], snapshot.last_success_at)
         yield last
     if snapshot.duration_seconds is not None:
         took = GaugeMetricFamily(
-            f"{SELF}_collection_duration_seconds", "Duration of the last collection."
+            f"{EXPORTER_PREFIX}_collection_duration_seconds", "Duration of the last collection."
         )
         took.add_metric([], snapshot.duration_seconds)
         yield took
@@ -181,7 +186,7 @@ def _self_metrics(snapshot: Snapshot) -> Iterator[Metric]:
         ("node_known", snapshot.node_known, "Whether the node's object could be read."),
     ):
         if is_known is not None:
-            family = GaugeMetricFamily(f"{SELF}_{name}", text)
+            family = GaugeMetricFamily(f"{EXPORTER_PREFIX}_{name}", text)
             family.add_metric([], is_known)
             yield family
 
@@ -189,7 +194,7 @@ def _self_metrics(snapshot: Snapshot) -> Iterator[Metric]:
 def _sources(snapshot: Snapshot) -> Iterator[Metric]:
     if snapshot.source:
         info = GaugeMetricFamily(
-            f"{SELF}_source_info",
+            f"{EXPORTER_PREFIX}_source_info",
             "The source of readings and its version; whether it is among the tested ones.",
             labels=["source", "version", "tested"],
         )
@@ -197,7 +202,7 @@ def _sources(snapshot: Snapshot) -> Iterator[Metric]:
         info.add_metric([snapshot.source, snapshot.version, tested], 1)
         yield info
     problems = GaugeMetricFamily(
-        f"{SELF}_source_problem",
+        f"{EXPORTER_PREFIX}_source_problem",
         "1 for each source that did not work when it was tried last.",
         labels=["source", "reason"],
     )

@@ -11,7 +11,7 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +32,8 @@ class DriverDevice:
 
 def driver_devices(sysfs: Path) -> list[DriverDevice]:
     """The AMD GPUs of the driver, with partitions; empty without a driver."""
-    return list(_topology(sysfs / "class" / "kfd" / "kfd" / "topology" / "nodes"))
-
-
-def _topology(folder: Path) -> Iterator[DriverDevice]:
+    devices = []
+    folder = sysfs / "class" / "kfd" / "kfd" / "topology" / "nodes"
     for path in sorted(folder.glob("*/properties")):
         try:
             lines = path.read_text("utf-8").splitlines()
@@ -47,7 +45,8 @@ def _topology(folder: Path) -> Iterator[DriverDevice]:
             location, domain = values.get("location_id", 0), values.get("domain", 0)
             bus, slot, function = location >> 8 & 0xFF, location >> 3 & 0x1F, location & 0x7
             address = f"{domain:04x}:{bus:02x}:{slot:02x}.{function}"
-            yield DriverDevice(address, values.get("drm_render_minor", -1))
+            devices.append(DriverDevice(address, values.get("drm_render_minor", -1)))
+    return devices
 
 
 def pci_by_name(sysfs: Path) -> dict[str, str]:

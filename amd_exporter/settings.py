@@ -39,7 +39,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class ExporterSettings:
-    """Checked settings."""
+    """All settings, with valid values."""
 
     address: str
     port: int

@@ -18,8 +18,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,17 +107,20 @@ class Runner:
     def output(self, command: Sequence[str]) -> str:
         """The standard output of a program that ends in time and with status 0."""
         process = self.start(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        with self._killed_at_the_end(process):
-            assert process.stdout is not None
-            assert process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
             output, errors = self._read_both(process, command[0])
-            try:
-                status = process.wait(self.seconds_limit)
-            except subprocess.TimeoutExpired:
-                raise self.late(command[0]) from None
+            status = process.wait(self.seconds_limit)
+        except subprocess.TimeoutExpired:
+            raise self.late(command[0]) from None
+        finally:
+            self.kill()
+            process.stdout.close()
+            process.stderr.close()
         if status != 0:
-            said = " ".join(errors.decode(errors="replace").split())[-300:]
-            raise SourceError("exit_status", f"{' '.join(command)} ended with {status}: {said}")
+            text = " ".join(errors.decode(errors="replace").split())[-300:]
+            raise SourceError("exit_status", f"{' '.join(command)} ended with {status}: {text}")
         return output.decode("utf-8", errors="replace")
 
     def _read_both(self, process: subprocess.Popen[bytes], name: str) -> tuple[bytes, bytes]:
@@ -143,16 +146,6 @@ class Runner:
 
     def late(self, name: str) -> SourceError:
         return SourceError("timeout", f"{name} did not end within {self.seconds_limit:g} s")
-
-    @contextmanager
-    def _killed_at_the_end(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.kill()
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    pipe.close()
 
     def kill(self) -> None:
         """Kill the running program and its children."""
@@ -181,7 +174,7 @@ def parse_json(output: str, name: str) -> Any:
     return document
 
 
-def checked(devices: list[LogicalDevice], name: str) -> list[LogicalDevice]:
+def require_devices(devices: list[LogicalDevice], name: str) -> list[LogicalDevice]:
     """The devices, if their number is between 1 and the limit."""
     if not devices:
         raise SourceError(
@@ -224,7 +217,8 @@ class AmdSmiLibrary:
         self._read_count += 1
         gpus = answer.get("gpus")
         return SourceReading(
-            checked(amd_smi.read(gpus, gpus, gpus), self.name), str(answer.get("version", ""))
+            require_devices(amd_smi.read(gpus, gpus, gpus), self.name),
+            str(answer.get("version", "")),
         )
 
     def _query(self) -> str:
@@ -285,7 +279,7 @@ class AmdSmiTool:
         if known is None or not known.holds_for(state, indexes):
             known = self._inventory = self._read_inventory(path, state, indexes)
         known.uses += 1
-        devices = checked(amd_smi.read(metric, known.listed, known.static), self.name)
+        devices = require_devices(amd_smi.read(metric, known.listed, known.static), self.name)
         return SourceReading(devices, known.version)
 
     def _read_inventory(
@@ -348,7 +342,7 @@ class RocmSmiTool:
         # The options for single readings differ between versions; all versions have this one.
         document = parse_json(self._runner.output([path, "-a", "--json"]), self.name)
         return SourceReading(
-            checked(rocm_smi.read(document), self.name), _rocm_version(self._folder)
+            require_devices(rocm_smi.read(document), self.name), _rocm_version(self._folder)
         )
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Stopping and restoring one workload: the patches of each kind, with preconditions.
+"""The patches that stop and restore a workload of each kind, with preconditions.
 
-Put here: the patch that stops a kind, the patch that restores it, and the Events about both.
+Put here: the patch that stops a kind, the patch that restores it, Events and alerts about both.
 Not here: which workload is stopped, and when (`idle_pruner.pruner`).
 
 The previous state is written once, in the same patch that stops the workload. The patch names the
@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
+from clients.alertmanager import Alert, Alertmanager, AlertmanagerFailed, peer_addresses
 from clients.kubernetes import Document, KubernetesClient, resource_path
 from clients.kubernetes_errors import ServerRefused
 from domain.errors import CheckFailed
@@ -45,7 +47,7 @@ class NotRestored(CheckFailed):
         super().__init__(
             where=f"restore of {name}",
             seen=seen,
-            why="a restore sets exactly the previous state, and undoes nobody else's change",
+            why="a restore sets exactly the previous state, and undoes no other change",
             remedy=remedy,
         )
 
@@ -59,7 +61,7 @@ class StopPlan:
 
 
 def plan_stop(name: ObjectName, document: Document, now: datetime) -> StopPlan | None:
-    """How a workload is stopped; None if it is stopped already."""
+    """The plan for stopping a workload; None if it is stopped already."""
     annotations = annotations_of(document)
     at = instant_text(now)
     if name.kind in SCALED_KINDS:
@@ -192,6 +194,33 @@ def post_event(
     except ServerRefused as refused:
         if refused.status != 409:  # it exists: already posted
             raise
+
+
+def post_stop_notice(
+    url: str, name: ObjectName, message: str, now: datetime, not_before: datetime
+) -> list[str]:
+    """Post the alert to every peer at the URL; the problems as sentences."""
+    alert = Alert(
+        labels={
+            "alertname": "GpuWorkloadWillBeStopped",
+            "namespace": name.namespace,
+            "workload_kind": name.kind,
+            "workload": name.name,
+            "severity": "warning",
+        },
+        annotations={"summary": message, "stop_not_before": instant_text(not_before)},
+        starts_at=now,
+        # It ends by itself: the stop is an Event and a record, not an alert.
+        ends_at=not_before + timedelta(minutes=5),
+    )
+    problems = []
+    for address in peer_addresses(url):
+        with closing(Alertmanager(url, address)) as peer:
+            try:
+                peer.post([alert])
+            except AlertmanagerFailed as failed:
+                problems.append(f"The alert was not posted to {peer.name}: {failed.seen}.")
+    return problems
 
 
 def _identity(document: Document) -> dict[str, Any]:

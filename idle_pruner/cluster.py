@@ -1,6 +1,6 @@
 """The GPU workloads of one cluster, as its Kubernetes API shows them.
 
-Put here: reading pods, owner chains, annotations, and who else sets the replicas.
+Put here: reading pods, owner chains, annotations, and other controllers of the replicas.
 Not here: the decision (`idle_pruner.decision`), or changes of objects (`idle_pruner.actions`).
 """
 
@@ -35,7 +35,7 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 OWNERS_LIMIT = 10  # the longest known chain (Knative) has six
 GPU_RESOURCE = re.compile(r"(nvidia\.com|amd\.com)/.+", re.ASCII)
-# Field managers that write replicas again after everyone else.
+# Field managers that overwrite the replicas.
 CONTROLLER = re.compile(
     r"argocd|flux|keda|autoscaler|operator|controller|rancher|fleet", re.IGNORECASE
 )
@@ -209,7 +209,7 @@ class ClusterReader:
         """The latest valid end of an opt-out, of the workload or its namespace."""
         namespace = self.read(ObjectName("v1", "Namespace", "", workload.name.namespace)) or {}
         ends = [
-            instant_of(own.get(key), if_invalid=_NEVER)
+            instant_of(own.get(key), if_invalid=_EPOCH)
             for own in (workload.annotations, annotations_of(namespace))
             for key in KEEP_UNTIL
         ]
@@ -283,14 +283,14 @@ def _mappings(value: object) -> Sequence[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping)]
 
 
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-_ALWAYS_YOUNG = datetime(9999, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def instant_of(text: object, *, if_invalid: datetime = _ALWAYS_YOUNG) -> datetime:
+def instant_of(text: object, *, if_invalid: datetime = _FAR_FUTURE) -> datetime:
     """A time of Kubernetes; 1970 for none. An unreadable time counts as a change just now."""
     if not text:
-        return _NEVER
+        return _EPOCH
     try:
         instant = datetime.fromisoformat(str(text))
     except ValueError:

@@ -1,6 +1,6 @@
 """Whether a workload is idle: pure, from its replicas and the readings of their devices.
 
-Put here: the rules, and the reason with numbers for every "no".
+Put here: the rules, and a reason with numbers for each workload that is not idle.
 Not here: queries (`idle_pruner.evidence`), Kubernetes (`idle_pruner.cluster`), or actions.
 
 A workload is idle only if every device of every replica was idle during the whole window, shown
@@ -112,9 +112,9 @@ def decide(
     return Decision(Verdict.IDLE, (reason,), tuple(devices))
 
 
-def _too_young(what: str, changed_at: datetime, evidence: Evidence) -> str:
+def _too_young(name: str, changed_at: datetime, evidence: Evidence) -> str:
     seconds = (evidence.ended_at - changed_at).total_seconds()
-    return f"{what} changed {max(seconds, 0):.0f} s ago."
+    return f"{name} changed {max(seconds, 0):.0f} s ago."
 
 
 def _replica_state(replica: WorkloadPod) -> list[tuple[Verdict, str]]:
@@ -135,7 +135,7 @@ def _readings_of(
     evidence: Evidence,
     thresholds: Thresholds,
 ) -> list[tuple[Verdict, str]]:
-    """Everything that speaks against the idleness of one replica."""
+    """The observations of one replica that contradict idleness."""
     if not replica.device_count:
         return []
     by_device: dict[MeasuredDevice, list[SeriesReading]] = defaultdict(list)
@@ -181,9 +181,8 @@ def _device(
             )
         if reading.device.instance and not METRICS[reading.metric].is_known_for_instances:
             continue  # it shows the whole card, or 0 for every instance
-        gap = _incomplete(reading, evidence)
-        if gap:
-            against.append((Verdict.UNKNOWN, gap))
+        if defect := _defect(reading, evidence):
+            against.append((Verdict.UNKNOWN, defect))
         elif limit is not None:
             seen.add(reading.signal)
     if Signal.ACTIVITY not in seen:
@@ -204,8 +203,8 @@ def _limit(reading: SeriesReading, thresholds: Thresholds) -> float | None:
     return limits[reading.signal]
 
 
-def _incomplete(reading: SeriesReading, evidence: Evidence) -> str:
-    """Why a reading does not describe the whole window; "" if it does."""
+def _defect(reading: SeriesReading, evidence: Evidence) -> str:
+    """The defect of a reading that does not cover the whole window; "" if it does."""
     name = reading.metric
     if math.isnan(reading.maximum) or reading.minimum < 0:
         return f"{name} has a value that is no {reading.signal.value}."

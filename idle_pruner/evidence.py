@@ -22,7 +22,7 @@ from clients.prometheus import Series, quoted
 
 
 class Signal(Enum):
-    """A way to see that a device works."""
+    """A kind of measurement that shows the use of a device."""
 
     ACTIVITY = "engine activity"
     MEMORY_TRAFFIC = "memory traffic"
@@ -31,7 +31,7 @@ class Signal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IdlenessMetric:
-    """How a metric is read. The value times `factor` is a ratio of 0 to 1, or watts."""
+    """The meaning of a metric. Its value times `factor` is a ratio of 0 to 1, or watts."""
 
     signal: Signal
     factor: float = 1.0

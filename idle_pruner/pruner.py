@@ -18,7 +18,6 @@ from clients.kubernetes_errors import NotKubernetes, ServerRefused, ServerUnreac
 from clients.prometheus import PrometheusClient
 from domain.clock import Clock
 from idle_pruner import actions
-from idle_pruner.alerts import post_stop_notice
 from idle_pruner.cluster import (
     CLUSTER_ROLE,
     FIELD_MANAGER,
@@ -42,8 +41,8 @@ POLL_SECONDS = 2.0
 RESTORE_FINALIZER = "gpu-ledger.io/restore"
 KubernetesFailed = (ServerRefused, ServerUnreachable, NotKubernetes)
 
-# The command with which a human can return the GPUs of a kind that the pruner leaves alone.
-HUMAN_COMMANDS: Mapping[str, str] = {
+# The command by which a person returns the GPUs of a kind that the pruner does not stop.
+MANUAL_COMMANDS: Mapping[str, str] = {
     "Pod": "kubectl -n {namespace} delete pod {name}",
     "Job": 'kubectl -n {namespace} patch job {name} -p \'{{"spec":{{"suspend":true}}}}\'',
     "RayCluster": "kubectl -n {namespace} patch raycluster {name} --type merge "
@@ -53,8 +52,8 @@ HUMAN_COMMANDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What one pass found of one workload, and did."""
+class WorkloadResult:
+    """The verdict on one workload in a pass, and the action."""
 
     workload: ObjectName
     replica_count: int
@@ -81,7 +80,7 @@ class PassResult:
     """One pass over the cluster."""
 
     started_at: datetime
-    results: tuple[Result, ...]
+    results: tuple[WorkloadResult, ...]
 
     def count(self, action: str) -> int:
         return sum(result.action == action for result in self.results)
@@ -109,8 +108,8 @@ class Pruner:
         now = self._clock.now()
         reader = ClusterReader(self._client)
         evidence = self._evidence(now)
-        workloads = [w for w in reader.workloads() if not self._excluded(w, evidence)]
-        results: list[Result] = []
+        workloads = [w for w in reader.workloads() if not self._is_excluded(w, evidence)]
+        results: list[WorkloadResult] = []
         due: list[Workload] = []
         history = self._records.read()
         last_events = {record.key: record.event for record in history}
@@ -125,7 +124,7 @@ class Pruner:
             else:
                 results.append(result)
         results += self._stop_all(due, history)
-        if self._settings.scales_down and not self._settings.is_killed:
+        if self._settings.scales_down and not self._settings.is_kill_switch_on:
             results += self._follow_stops(stops_in(history), reader)
         if progress:
             progress(len(workloads), len(workloads), "")
@@ -163,22 +162,21 @@ class Pruner:
             honor_labels=settings.honor_labels,
         )
 
-    def _excluded(self, workload: Workload, evidence: Evidence) -> bool:
+    def _is_excluded(self, workload: Workload, evidence: Evidence) -> bool:
         pods = [replica.name for replica in workload.replicas]
-        return bool(
-            self._settings.excludes(workload.name.namespace, pods)
-        ) or self._settings.excludes_models(_readings(workload, evidence))
+        readings = _readings(workload, evidence)
+        return self._settings.excludes(workload.name.namespace, pods, readings)
 
     def _decide(self, workload: Workload, evidence: Evidence) -> Decision:
         return decide(workload.replicas, workload.changed_at, evidence, self._settings.thresholds)
 
     def _result(
         self, workload: Workload, decision: Decision, reader: ClusterReader, now: datetime
-    ) -> Result:
-        def result(action: str, *reasons: str) -> Result:
+    ) -> WorkloadResult:
+        def result(action: str, *reasons: str) -> WorkloadResult:
             count = sum(replica.device_count for replica in workload.replicas)
             every = (*decision.reasons, *reasons)
-            return Result(
+            return WorkloadResult(
                 workload.name, len(workload.replicas), count, decision.verdict, action, every
             )
 
@@ -189,7 +187,7 @@ class Pruner:
             return result("report only", obstacle)
         if not self._settings.scales_down:
             return result("would stop", "This is a dry run.")
-        if self._settings.is_killed:
+        if self._settings.is_kill_switch_on:
             return result("report only", "The kill switch is on.")
         not_before = _notice_of(workload)
         if not_before is None or now > not_before + self._settings.notice_valid_for:
@@ -199,10 +197,10 @@ class Pruner:
         return result("due")
 
     def _obstacle(self, workload: Workload, reader: ClusterReader, now: datetime) -> str:
-        """Why an idle workload is only reported; "" if it may be stopped."""
+        """The reason why an idle workload is only reported; "" if it may be stopped."""
         name = workload.name
         if name.kind not in STOPPABLE_KINDS or not workload.document:
-            command = HUMAN_COMMANDS.get(name.kind, "")
+            command = MANUAL_COMMANDS.get(name.kind, "")
             hint = f" To return its GPUs: {command.format(**_names(name))}" if command else ""
             return f"The pruner does not stop a {name.kind}.{hint}"
         if owner := reader.replicas_owner(workload):
@@ -215,7 +213,9 @@ class Pruner:
             return f"The pruner may not patch {name.kind} in namespace {name.namespace}."
         return ""
 
-    def _notify(self, workload: Workload, now: datetime, result: Callable[..., Result]) -> Result:
+    def _notify(
+        self, workload: Workload, now: datetime, result: Callable[..., WorkloadResult]
+    ) -> WorkloadResult:
         """Announce a stop. The annotation is first: it holds the time of the stop."""
         not_before = now + self._settings.thresholds.grace_period
         name, text = workload.name, instant_text(not_before)
@@ -242,7 +242,7 @@ class Pruner:
         except KubernetesFailed as failed:
             reasons.append(f"The Event was not posted: {failed.seen}")
         for url in self._settings.alertmanager_urls:
-            reasons += post_stop_notice(url, name, message, now, not_before)
+            reasons += actions.post_stop_notice(url, name, message, now, not_before)
         self._record(
             name,
             "noticed",
@@ -253,8 +253,10 @@ class Pruner:
         )
         return result("noticed", f"It is stopped after {text}.")
 
-    def _stop_all(self, due: Sequence[Workload], history: Sequence[PruneRecord]) -> list[Result]:
-        """Stop what is due, on evidence and objects that are read again now."""
+    def _stop_all(
+        self, due: Sequence[Workload], history: Sequence[PruneRecord]
+    ) -> list[WorkloadResult]:
+        """Stop the due workloads, after their evidence and objects were read again."""
         if not due:
             return []
         now = self._clock.now()
@@ -268,7 +270,7 @@ class Pruner:
             for namespace in sorted({workload.name.namespace for workload in due})
             for workload in reader.workloads(namespace)
         }
-        results: list[Result] = []
+        results: list[WorkloadResult] = []
         stopped: list[Workload] = []
         for old in due:
             workload = fresh.get(old.name)
@@ -291,8 +293,8 @@ class Pruner:
         return results
 
     def _stop(
-        self, workload: Workload, decision: Decision, evidence: Evidence, result: Result
-    ) -> Result:
+        self, workload: Workload, decision: Decision, evidence: Evidence, result: WorkloadResult
+    ) -> WorkloadResult:
         name, now = workload.name, self._clock.now()
         plan = actions.plan_stop(name, workload.document, now)
         if plan is None:
@@ -307,12 +309,12 @@ class Pruner:
             pods=[replica.uid for replica in workload.replicas],
             device_count=result.device_count,
             previous_state=plan.previous_state,
-            evidence=self._shown(workload, evidence),
+            evidence=self._evidence_record(workload, evidence),
         )
         try:
             patched = actions.apply_patch(self._client, name, plan.patch)
         except KubernetesFailed as failed:
-            self._failed(workload, "not_stopped", f"The stop was refused: {failed.seen}")
+            self._record_failure(workload, "not_stopped", f"The stop was refused: {failed.seen}")
             return dataclasses.replace(result, action="refused", reasons=(failed.seen,))
         message = (
             f"{decision.reasons[0]} Scaled to zero. To restore: gpu-ledger prune restore "
@@ -324,7 +326,7 @@ class Pruner:
             message += " (the Event was not posted)"
         return dataclasses.replace(result, action="stopped", reasons=(message,))
 
-    def _failed(self, workload: Workload, event: str, reason: str) -> None:
+    def _record_failure(self, workload: Workload, event: str, reason: str) -> None:
         """Record a failure, and post it as an Event on the workload."""
         now = self._clock.now()
         self._record(workload.name, event, now, document=workload.document, reasons=[reason])
@@ -357,14 +359,16 @@ class Pruner:
             self._clock.wait_until(self._clock.now() + timedelta(seconds=POLL_SECONDS))
         for name in waiting:
             reason = f"Pods still exist {PODS_GONE_SECONDS:.0f} s after the stop."
-            self._failed(by_name[name], "not_gone", reason)
+            self._record_failure(by_name[name], "not_gone", reason)
 
     def _pod_uids(self, namespace: str) -> set[str]:
         pods = self._client.items(resource_path("v1", "pods", namespace))
         return {str(metadata_of(pod).get("uid")) for pod in pods}
 
-    def _follow_stops(self, stops: Sequence[WorkloadStop], reader: ClusterReader) -> list[Result]:
-        """Restore where the opt-in ended or an opt-out began; note what others restarted."""
+    def _follow_stops(
+        self, stops: Sequence[WorkloadStop], reader: ClusterReader
+    ) -> list[WorkloadResult]:
+        """Restore workloads whose opt-in ended or opt-out began; record restarts by others."""
         results = []
         for stop in stops:
             if stop.restored is not None:
@@ -397,14 +401,14 @@ class Pruner:
             return f"It is kept until {instant_text(until)}."
         return ""
 
-    def _try_restore(self, name: ObjectName, reason: str) -> Result:
+    def _try_restore(self, name: ObjectName, reason: str) -> WorkloadResult:
         try:
             self.restore(name, reason)
         except (*KubernetesFailed, actions.NotRestored) as failed:
             seen = f"{reason} The restore was refused: {failed.seen}"
             self._record(name, "not_restored", self._clock.now(), reasons=[seen])
-            return Result(name, 0, 0, Verdict.UNKNOWN, "refused", (seen,))
-        return Result(name, 0, 0, Verdict.UNKNOWN, "restored", (reason,))
+            return WorkloadResult(name, 0, 0, Verdict.UNKNOWN, "refused", (seen,))
+        return WorkloadResult(name, 0, 0, Verdict.UNKNOWN, "restored", (reason,))
 
     def _release_opt_ins(self, reader: ClusterReader, namespaces: set[str]) -> None:
         """Let a deleted opt-in go once every workload of its namespace is restored."""
@@ -446,7 +450,7 @@ class Pruner:
             document=workload.document,
             reasons=list(decision.reasons),
             owner_chain=[str(owner) for owner in workload.chain],
-            evidence=self._shown(workload, evidence),
+            evidence=self._evidence_record(workload, evidence),
         )
 
     def _record(
@@ -470,7 +474,7 @@ class Pruner:
         self._records.append(record)
         return record
 
-    def _shown(self, workload: Workload, evidence: Evidence) -> dict[str, Any]:
+    def _evidence_record(self, workload: Workload, evidence: Evidence) -> dict[str, Any]:
         """The evidence of a workload as a record keeps it."""
         thresholds = self._settings.thresholds
         return {
@@ -508,9 +512,9 @@ def _notice_of(workload: Workload) -> datetime | None:
     return instant_of(text) if text else None
 
 
-def _gone(workload: Workload) -> Result:
+def _gone(workload: Workload) -> WorkloadResult:
     reason = "It was deleted or replaced before the stop."
-    return Result(workload.name, 0, 0, Verdict.UNKNOWN, "none", (reason,))
+    return WorkloadResult(workload.name, 0, 0, Verdict.UNKNOWN, "none", (reason,))
 
 
 def _names(name: ObjectName) -> dict[str, str]:

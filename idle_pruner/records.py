@@ -1,6 +1,6 @@
 """The records of the pruner: one JSON object per line, appended and never changed.
 
-Put here: writing a record durably, reading them back, and which stops have not ended.
+Put here: writing a record durably, reading them back, and the stops that have not ended.
 Not here: the reason for a record (`idle_pruner.pruner`), or money (`orchestration`).
 """
 
@@ -21,7 +21,7 @@ from domain.interval import format_instant
 
 
 class PruneRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One event in the life of a workload that was found idle."""
+    """One event of a workload that was found idle."""
 
     at: str
     # idle, active, noticed, stopped, not_stopped, gone, not_gone, restored, not_restored
@@ -91,8 +91,7 @@ class Records:
                     raise FileDamaged(
                         where=f"{self.path}, line {number}",
                         seen="the line is not a record of the idle pruner",
-                        why="which workloads are stopped, and their previous replicas, is read "
-                        "from it",
+                        why="the stopped workloads and their previous replicas are read from it",
                         remedy="restore the file from a backup, or remove the damaged line",
                     ) from None
         return records

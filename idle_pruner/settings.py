@@ -23,7 +23,7 @@ KILL_SWITCH_OFF = ("", "off", "false", "0")
 
 @dataclass(frozen=True, slots=True)
 class PruneSettings:
-    """What one pruner looks at and may do."""
+    """The workloads that a pruner examines, and the limits of its actions."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     scales_down: bool = False
@@ -39,8 +39,8 @@ class PruneSettings:
     evidence_page: str = ""  # URL of the page that shows a workload's evidence, for notices
 
     @property
-    def is_killed(self) -> bool:
-        """Whether the kill switch is on: its file exists and does not say "off"."""
+    def is_kill_switch_on(self) -> bool:
+        """Whether the kill switch is on: its file exists and does not contain "off"."""
         if self.kill_switch is None:
             return False
         try:
@@ -51,24 +51,24 @@ class PruneSettings:
             return True  # its state is unknown: nothing is stopped
         return text.strip().lower() not in KILL_SWITCH_OFF
 
-    def excludes(self, namespace: str, pods: Sequence[str]) -> str:
-        """Why a workload is left out; "" if it is looked at."""
+    def excludes(
+        self, namespace: str, pods: Sequence[str], readings: Sequence[SeriesReading]
+    ) -> bool:
+        """Whether the options exclude a workload, by its namespace, its pods or its GPU models."""
         if self.namespace_pattern and not re.fullmatch(self.namespace_pattern, namespace):
-            return "its namespace does not match --namespace"
+            return True
         if any(re.fullmatch(pattern, namespace) for pattern in self.excluded_namespaces):
-            return "its namespace is excluded"
+            return True
         if any(re.fullmatch(pattern, pod) for pattern in self.excluded_pods for pod in pods):
-            return "one of its pods is excluded"
-        return ""
-
-    def excludes_models(self, readings: Sequence[SeriesReading]) -> bool:
-        """Whether a device of another model than the wanted one is used."""
-        pattern = self.model_pattern
-        return bool(pattern) and not all(re.fullmatch(pattern, r.product) for r in readings)
+            return True
+        models = {reading.product for reading in readings}
+        return bool(self.model_pattern) and not all(
+            re.fullmatch(self.model_pattern, model) for model in models
+        )
 
     @property
     def notice_valid_for(self) -> timedelta:
-        """How long after its end a notice may be acted on; then a new one is given.
+        """The time after a notice in which a stop may follow; later a new notice is given.
 
         The evidence before a stop covers `duration`: after a longer time the device may
         have been used in a part that no sample covers.

@@ -1,4 +1,4 @@
-"""The lines of `gpu-ledger doctor` about alerts: which way is possible, and what it lacks.
+"""The lines of `gpu-ledger doctor` about alerts: the ways to send them, and the missing parts.
 
 Put here: checks of the Alertmanagers, and of the metrics and rules in the sample stores.
 Not here: sending (`orchestration.alerting`), or printing (`orchestration.cli.doctor`).
@@ -28,10 +28,10 @@ from portal.alerting.rules import RECORDED
 from portal.metrics import PREFIX
 from warehouse.snapshot_reader import PROVIDER, SnapshotMissing, Snapshots
 
-ALERTED = "Alertmanager can be reached"
-SENDS = "gpu-ledger can send alerts"
-RULED = "PrometheusRules can raise alerts"
-ONE_WAY = "alerts are sent once"
+ALERTMANAGER_CHECK = "Alertmanager can be reached"
+SENDING_CHECK = "gpu-ledger can send alerts"
+RULES_CHECK = "PrometheusRules can raise alerts"
+SENT_ONCE_CHECK = "alerts are sent once"
 PAGE = "see docs/how-to/alert-the-provider.md"
 [RECORDED_COST] = [name for name, metric in RECORDED.items() if metric == "tenant_cost"]
 
@@ -66,7 +66,7 @@ class _Rules(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """Whether a way is open, and otherwise what it lacks."""
+    """A way to send alerts; where it is not open, the remedy."""
 
     check: str
     is_open: bool
@@ -77,11 +77,11 @@ class _Way:
 def alert_lines(opened: OpenHome) -> list[DoctorLine]:
     """With [alerts] send: each Alertmanager, and that no rule raises the same alerts.
 
-    Without: both ways. That neither is open is a problem only where there are budgets.
+    Otherwise both ways. If neither is open, this is a problem only if there are budgets.
     """
     if opened.settings.alerts.send:
-        return [*alertmanager_lines(opened), *_doubled(opened)]
-    ways = [_sending(opened), _ruled(opened)]
+        return [*alertmanager_lines(opened), *_find_duplicates(opened)]
+    ways = [_check_sending(opened), _check_rules(opened)]
     is_fine = any(way.is_open for way in ways) or not _budget_count(opened)
     return [
         DoctorLine(
@@ -101,45 +101,47 @@ def alertmanager_lines(opened: OpenHome) -> list[DoctorLine]:
         with closing(peer):
             try:
                 count = len(peer.present(()))
-                lines.append(DoctorLine(ALERTED, True, f"{peer.name}: {count} alerts"))
+                lines.append(DoctorLine(ALERTMANAGER_CHECK, True, f"{peer.name}: {count} alerts"))
             except AlertmanagerFailed as failed:
                 lines.append(
-                    DoctorLine(ALERTED, False, f"{failed.where}: {failed.seen}", failed.remedy)
+                    DoctorLine(
+                        ALERTMANAGER_CHECK, False, f"{failed.where}: {failed.seen}", failed.remedy
+                    )
                 )
     return lines
 
 
-def _sending(opened: OpenHome) -> _Way:
+def _check_sending(opened: OpenHome) -> _Way:
     if not opened.settings.alerts.alertmanagers:
         seen = "no: [alerts] of config.toml names no alertmanagers"
-        return _Way(SENDS, False, seen, f"write alertmanagers and send = true; {PAGE}")
+        return _Way(SENDING_CHECK, False, seen, f"write alertmanagers and send = true; {PAGE}")
     bad = [line for line in alertmanager_lines(opened) if not line.is_fine]
     if bad:
-        return _Way(SENDS, False, f"no: {bad[0].seen}", bad[0].remedy)
-    return _Way(SENDS, True, "yes: every Alertmanager lists its alerts; write send = true")
+        return _Way(SENDING_CHECK, False, f"no: {bad[0].seen}", bad[0].remedy)
+    return _Way(SENDING_CHECK, True, "yes: every Alertmanager lists its alerts; write send = true")
 
 
-def _ruled(opened: OpenHome) -> _Way:
-    """The first store in which the portal's metrics are decides."""
+def _check_rules(opened: OpenHome) -> _Way:
+    """Check the first store that has the portal's metrics."""
     problems = []
     for store in _stores(opened):
         try:
             with PrometheusClient(store.connection.access) as client:
                 if _labels(client, f"{PREFIX}_snapshot_readable"):
-                    return _ruled_in(client, store.name)
+                    return _check_rules_in(client, store.name)
         except LedgerError as error:
             problems.append(f"{error.where}: {error.seen}")
     seen = "; ".join(["no: no store of config.toml has the metrics of the portal", *problems])
     remedy = f"scrape the portal with deploy/portal/components/monitoring; {PAGE}"
-    return _Way(RULED, False, seen, remedy)
+    return _Way(RULES_CHECK, False, seen, remedy)
 
 
-def _ruled_in(client: PrometheusClient, store: str) -> _Way:
+def _check_rules_in(client: PrometheusClient, store: str) -> _Way:
     if _labels(client, f"{PREFIX}_tenant_cost"):
         recorded = _labels(client, RECORDED_COST)
         if not recorded:
             remedy = f"apply deploy/portal/components/monitoring; {PAGE}"
-            return _Way(RULED, False, f"no: {store} has no series {RECORDED_COST}", remedy)
+            return _Way(RULES_CHECK, False, f"no: {store} has no series {RECORDED_COST}", remedy)
         foreign = [one for one in recorded if one.get("namespace") != one.get("tenant_namespace")]
         if foreign:
             place = foreign[0].get("namespace", "")
@@ -151,35 +153,37 @@ def _ruled_in(client: PrometheusClient, store: str) -> _Way:
                 f"add {place} to namespacesWithoutLabelEnforcement in the ConfigMap "
                 "user-workload-monitoring-config of openshift-user-workload-monitoring"
             )
-            return _Way(RULED, False, seen, remedy)
+            return _Way(RULES_CHECK, False, seen, remedy)
     rules = _rules(client)
     if rules is None:
-        return _Way(RULED, True, f"yes, if {store} has the rules of deploy/alerts: it lists none")
+        return _Way(
+            RULES_CHECK, True, f"yes, if {store} has the rules of deploy/alerts: it lists none"
+        )
     if STEP_REACHED not in rules:
         seen = f"no: {store} has no rule {STEP_REACHED}"
-        return _Way(RULED, False, seen, f"kubectl apply -k deploy/alerts; {PAGE}")
-    return _Way(RULED, True, f"yes: {store} has the metrics of the portal and the rules")
+        return _Way(RULES_CHECK, False, seen, f"kubectl apply -k deploy/alerts; {PAGE}")
+    return _Way(RULES_CHECK, True, f"yes: {store} has the metrics of the portal and the rules")
 
 
-def _doubled(opened: OpenHome) -> Iterator[DoctorLine]:
+def _find_duplicates(opened: OpenHome) -> Iterator[DoctorLine]:
     for store in _stores(opened):
         with PrometheusClient(store.connection.access) as client:
             firing = _labels(client, f'ALERTS{{alertname="{STEP_REACHED}"}}')
             if firing or STEP_REACHED in (_rules(client) or ()):
                 seen = f"{store.name} has the rule {STEP_REACHED}, too: steps are notified twice"
                 remedy = f"remove the rules of deploy/alerts, or write send = false; {PAGE}"
-                yield DoctorLine(ONE_WAY, False, seen, remedy)
+                yield DoctorLine(SENT_ONCE_CHECK, False, seen, remedy)
 
 
 def _stores(opened: OpenHome) -> list[ThanosSettings]:
-    """Each sample store of the settings once; an alert may be about any cluster."""
+    """Each sample store of the settings, once: an alert may concern any cluster."""
     stores = [one.thanos for one in opened.settings.clusters.values() if one.thanos]
     found = {one.name: one for one in stores}
     return [found[name] for name in sorted(found)]
 
 
 def _labels(client: PrometheusClient, query: str) -> list[dict[str, str]]:
-    """The labels of each series of a query; none where there is no response that says so."""
+    """The labels of each series of a query; empty if the response is invalid."""
     reply = client.get("/api/v1/query", {"query": query})
     decoded = _decoded(reply.body, _Vector)
     return [one.metric for one in decoded.data.result] if decoded else []

@@ -1,4 +1,4 @@
-"""Budgets of a home and the alerts about them: where states come from, and where alerts go.
+"""The budgets of a home, and sending the alerts about them.
 
 Put here: joining decisions, facts, records and the Alertmanagers of the settings.
 Not here: the arithmetic (`domain.budgets`), alerts and records (`portal.alerting`).
@@ -34,7 +34,7 @@ def states_of_month(facts: Facts, period: BillingPeriod) -> list[BudgetState]:
 
 
 def send(opened: OpenHome) -> SendResult:
-    """Post what is due to every Alertmanager of the settings, and record it.
+    """Post all due alerts to every Alertmanager of the settings, and record them.
 
     Raises InvalidSetting, AlertmanagerFailed.
     """
@@ -44,7 +44,7 @@ def send(opened: OpenHome) -> SendResult:
             where=f"{opened.home.config_path}: [alerts]",
             seen="send is not true",
             why="on this site the PrometheusRules of deploy/alerts may send the same alerts; "
-            "both together would notify everything twice",
+            "then each alert would be notified twice",
             remedy="write send = true and alertmanagers, and remove the PrometheusRules; see "
             "gpu-ledger doctor",
         )
@@ -76,7 +76,7 @@ def _months_to_send(opened: OpenHome, facts: Facts, now: datetime) -> list[Billi
 def not_known_alerts(
     opened: OpenHome, months: Mapping[BillingPeriod, Sequence[BudgetState]], now: datetime
 ) -> list[Alert]:
-    """Alerts for every budget whose tenant lacks data that should have been there for hours."""
+    """An alert for each budget whose tenant's data are hours late."""
     complete = _complete_until(opened)
     alerts = []
     for period, states in months.items():
@@ -89,11 +89,11 @@ def not_known_alerts(
 
 
 def _complete_until(opened: OpenHome) -> dict[tuple[str, str], datetime]:
-    """How far the data of each tenant's clusters is complete, by tenant and month."""
+    """The end of the complete data of each tenant's clusters, by tenant and month."""
     try:
         with Snapshots(opened.home.snapshots).opened(PROVIDER) as facts:
             rows = facts.rows("from tenant_periods", {})
-    except SnapshotMissing:  # an alert of its own; budgets are sent all the same
+    except SnapshotMissing:  # another alert reports it
         return {}
     return {(row["tenant"], row["billing_period"]): row["data_complete_to"] for row in rows}
 

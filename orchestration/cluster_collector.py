@@ -1,4 +1,4 @@
-"""The collector of one cluster of a home, made from its settings; and driving a simulated clock.
+"""The collector of one cluster, made from a home's settings; the driver of a simulated clock.
 
 Put here: the connection to an API server, the collector's options, the stops of a driven clock.
 Not here: collecting (`ingestion.kubernetes`).
@@ -25,7 +25,7 @@ DRIVEN_RETRY_SECONDS = (0.01, 0.05)
 
 
 STEP_SECONDS_LIMIT = 60.0
-"""A collector handles a step in a millisecond; one that needs a minute has died."""
+"""A collector handles a step in a millisecond; one that needs a minute has failed."""
 
 Progress = Callable[[int, int, str], None]
 

@@ -1,9 +1,9 @@
-"""The lines of `gpu-ledger doctor --in-cluster`, with the objects to apply where these are missing.
+"""The lines of `gpu-ledger doctor --in-cluster`, and the missing objects to apply.
 
 Put here: rights of the components' accounts, the hub's allowlist, the API server's clock, storage,
 routes of alerts.
-Not here: the sources of each cluster, and printing (`orchestration.cli.doctor`), or the way that
-alerts take (`orchestration.alert_ways`).
+Not here: the sources of each cluster, and printing (`orchestration.cli.doctor`), or the ways to
+send alerts (`orchestration.alert_ways`).
 
 The rights that a component needs are those of its manifests in `deploy/`, which are part of the
 package.
@@ -79,7 +79,7 @@ class Binding:
     rules: Sequence[Mapping[str, Any]]
     documents: tuple[Document, ...]  # the binding and, unless it is Kubernetes' own, the role
 
-    def missing(self, client: KubernetesClient) -> list[str]:
+    def missing_rights(self, client: KubernetesClient) -> list[str]:
         """The rights that the account does not have, as VERB RESOURCE."""
         found = []
         for rule in self.rules:
@@ -95,8 +95,8 @@ class Binding:
         return found
 
 
-def bindings(component: str) -> list[Binding]:
-    """What the manifest of a component binds to its ServiceAccount."""
+def read_bindings(component: str) -> list[Binding]:
+    """The bindings in the manifest of a component, with their rules."""
     text = (_manifests() / COMPONENTS[component]).read_text(encoding="utf-8")
     documents = [document for document in yaml.safe_load_all(text) if document]
     roles = {(one["kind"], one["metadata"]["name"]): one for one in documents}
@@ -110,11 +110,13 @@ def bindings(component: str) -> list[Binding]:
         rules = role["rules"] if role else ROLES_OF_KUBERNETES[document["roleRef"]["name"]]
         parts = (role, document) if role else (document,)
         account = f"{subject['namespace']}:{subject['name']}"
-        found.append(Binding(account, namespace, rules, tuple(_in(namespace, p) for p in parts)))
+        found.append(
+            Binding(account, namespace, rules, tuple(_in_namespace(namespace, p) for p in parts))
+        )
     return found
 
 
-def _in(namespace: str, document: Document) -> Document:
+def _in_namespace(namespace: str, document: Document) -> Document:
     if not namespace:
         return document
     return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
@@ -133,17 +135,17 @@ def right_lines(client: KubernetesClient) -> Iterator[DoctorLine]:
         try:
             yield _right_line(client, component, check)
         except ServerRefused as refused:
-            own = [document for one in bindings("ledger") for document in one.documents]
+            own = [document for one in read_bindings("ledger") for document in one.documents]
             remedy = "apply the patch: with it the ledger may have rights reviewed"
             yield DoctorLine(check, False, refused.seen, remedy, _yaml(own))
 
 
 def _right_line(client: KubernetesClient, component: str, check: str) -> DoctorLine:
-    bound = bindings(component)
+    bound = read_bindings(component)
     namespace = bound[0].account.partition(":")[0]
     if client.find(f"/api/v1/namespaces/{namespace}") is None:
         return DoctorLine(check, True, f"there is no namespace {namespace}: not installed here")
-    lacking = [(binding, binding.missing(client)) for binding in bound]
+    lacking = [(binding, binding.missing_rights(client)) for binding in bound]
     missing = [right for _, rights in lacking for right in rights]
     account = bound[0].account
     if not missing:
@@ -166,7 +168,7 @@ def allowlist_lines(client: KubernetesClient, pod_labels: Sequence[str]) -> Iter
         yield DoctorLine(check, False, error.seen, error.remedy)
         return
     wanted = allowlist(pod_labels)
-    missing = sorted(_listed(yaml.safe_load(wanted)) - _listed(present))
+    missing = sorted(_metrics_of(yaml.safe_load(wanted)) - _metrics_of(present))
     remedy = "apply the patch, with the metrics of the present list that you need besides"
     yield DoctorLine(
         check,
@@ -179,7 +181,7 @@ def allowlist_lines(client: KubernetesClient, pod_labels: Sequence[str]) -> Iter
     )
 
 
-def _listed(config_map: Mapping[str, Any]) -> set[str]:
+def _metrics_of(config_map: Mapping[str, Any]) -> set[str]:
     try:
         listed = yaml.safe_load(config_map["data"]["metrics_list.yaml"])
         return {str(one) for key in ("names", "matches") for one in listed.get(key) or ()}
@@ -188,7 +190,7 @@ def _listed(config_map: Mapping[str, Any]) -> set[str]:
 
 
 def clock_lines(client: KubernetesClient, clock: Clock) -> Iterator[DoctorLine]:
-    """Whether this machine's clock is that of the API server."""
+    """Compare this machine's clock with that of the API server."""
     seconds = client.server_time()
     if seconds is not None:
         yield clock_line(seconds, clock.now().timestamp())
@@ -205,13 +207,13 @@ def token_lines(settings: Settings) -> Iterator[DoctorLine]:
         remedy = "check url, proxy, ca_file and the NetworkPolicy"
         if is_refused:
             remedy = "give its account the view of metrics, or renew token_file"
-        patch = _view(thanos.connection) if is_refused else ""
+        patch = _view_binding(thanos.connection) if is_refused else ""
         remedy = "apply the patch" if patch else remedy
         is_fine = reply.status == 200 and not reply.failure
         yield DoctorLine(f"{thanos.name} accepts the token", is_fine, seen, remedy, patch)
 
 
-def _view(connection: Connection) -> str:
+def _view_binding(connection: Connection) -> str:
     """The binding with which OpenShift's Thanos Querier answers the ledger."""
     if "thanos-querier.openshift-monitoring" not in connection.url:
         return ""
@@ -282,7 +284,7 @@ def _conditional_create(name: str, store: Store) -> DoctorLine:
 
 
 def route_line(peer: Alertmanager) -> DoctorLine:
-    """Whether an Alertmanager's routes lead every alert of the ledger to a person."""
+    """Whether each alert of the ledger reaches a receiver with an integration."""
     check = "alerts reach a receiver"
     config = _mapping(yaml.safe_load(peer.status().config.get("original", "")))
     receivers = {str(one.get("name")): one for one in config.get("receivers") or ()}

@@ -1,4 +1,4 @@
-"""What stops of idle workloads saved, by the records of the pruner and the prices of the bill.
+"""The cost that stops of idle workloads saved, from the pruner's records and the bill's prices.
 
 Put here: the records of a home, the hourly cost of a stop, and sums of a week.
 Not here: stopping (`idle_pruner`), options and printing (`orchestration.cli.prune`).
@@ -59,7 +59,7 @@ def hourly_cost(stop: WorkloadStop, costs: HourlyCosts) -> tuple[Decimal, str] |
 
 
 def stopped_seconds(stop: WorkloadStop, started_at: datetime, ended_at: datetime) -> int:
-    """How long a workload was stopped within `[started_at, ended_at)`."""
+    """The seconds for which a workload was stopped within `[started_at, ended_at)`."""
     first = max(parse_instant(stop.stopped.at), started_at)
     last = min(parse_instant(stop.restored.at), ended_at) if stop.restored else ended_at
     return max(int((last - first).total_seconds()), 0)
@@ -94,7 +94,7 @@ def weekly_report(
     costs: HourlyCosts,
     ended_at: datetime,
 ) -> list[dict[str, Any]]:
-    """One row per namespace: what the week before `ended_at` returned, and what it saved."""
+    """One row per namespace: stops, device-hours and saved cost of the week before `ended_at`."""
     started_at = ended_at - WEEK
     weeks: defaultdict[str, _Week] = defaultdict(_Week)
     for record in history:

@@ -1,4 +1,4 @@
-"""The images of every component and of what they stand on, and mirror sets for OpenShift.
+"""The images of all components and of the projects that they use; mirror sets for OpenShift.
 
 Put here: names and tags, and the two files that `init --mirror` writes.
 Not here: building our own images (`deploy/Containerfile`).
@@ -13,7 +13,7 @@ from ingestion.yaml_text import yaml_text
 COMPONENTS = ("ledger", "portal", "collector", "idle-pruner", "amd-exporter", "fake-gpu")
 
 OTHERS = (
-    "docker.io/library/python:3.11-slim",  # the base of ours
+    "docker.io/library/python:3.11-slim",  # the base image of our images
     "docker.io/library/postgres:17-bookworm",  # for evaluation
     "quay.io/openshift/origin-oauth-proxy:4.20",  # login of the portal on OpenShift
     "quay.io/oauth2-proxy/oauth2-proxy:v7.12.0",  # login of the portal elsewhere
@@ -54,14 +54,14 @@ SOURCES = (
 
 
 def image_list(prefix: str) -> str:
-    """Every image by its name in the mirror; of others also where it comes from."""
+    """Each image by its name in the mirror, and the source of each image of another project."""
     own = [f"{prefix}/gpu-ledger/{name}:{version('gpu-ledger')}" for name in COMPONENTS]
     others = [f"{image} {prefix}/{image.partition('/')[2]}" for image in OTHERS]
     return "\n".join(
         [
-            "# Ours: build and push them (make images REGISTRY=…).",
+            "# Our images: build and push them (make images REGISTRY=…).",
             *own,
-            "# Others: copy the first name to the second (skopeo copy docker://… docker://…).",
+            "# Other images: copy the first name to the second (skopeo copy docker://… docker://…).",
             *others,
             "# The GPU operators, for those who use one: add the tags of its version, which its",
             "# release notes list. On OpenShift, oc mirror copies an operator of a catalogue.",
@@ -72,7 +72,7 @@ def image_list(prefix: str) -> str:
 
 
 def mirror_sets(prefix: str) -> str:
-    """For OpenShift: by tag and by digest, every source is looked for in the mirror first."""
+    """The objects with which OpenShift pulls images from the mirror first, by tag and by digest."""
     kinds = (
         ("ImageTagMirrorSet", "imageTagMirrors"),
         ("ImageDigestMirrorSet", "imageDigestMirrors"),

@@ -1,6 +1,6 @@
-"""A home that was opened: its settings, decisions, stores and clock, as every step needs them.
+"""An opened home: its settings, decisions, stores and clock, as every step needs them.
 
-Put here: opening a home, and how each of its clusters is queried.
+Put here: opening a home, and the sources of its clusters.
 Not here: the steps themselves (`orchestration.steps`), options and printing (`orchestration.cli`).
 """
 
@@ -65,7 +65,7 @@ class OpenHome:
         return open_store(place or self.home.path / "journal" / cluster_id)
 
     def thanos_source(self, cluster_id: str, hour: datetime) -> ClusterSource | None:
-        """How the samples of a cluster are queried for an hour; None where none are expected."""
+        """The source of a cluster's samples in an hour; None if no samples are expected."""
         cluster = self.settings.cluster(cluster_id)
         decided = self.decisions.cluster_in_hour(cluster_id, hour)
         if cluster.thanos is None or decided is None:

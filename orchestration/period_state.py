@@ -175,7 +175,7 @@ def close_obstacles(opened: OpenHome, period: BillingPeriod) -> str:
 
 
 def close_proposal(opened: OpenHome) -> str:
-    """Why no month is closed now, and the command that closes each clean one."""
+    """The reasons why no month is closed now, and the command that closes each clean one."""
     lines = []
     for period in open_hours.open_periods(opened):
         until = closes_from(period, opened.decisions)

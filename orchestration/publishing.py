@@ -1,4 +1,4 @@
-"""Publishing: the copy of the marts for readers, and the portal's snapshots.
+"""The copy of the marts for readers, and the portal's snapshots.
 
 Put here: the parts of a publication, and the rows of snapshots that come from the record.
 Not here: writing the files (`warehouse.publish`, `warehouse.snapshots`).

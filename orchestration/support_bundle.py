@@ -119,15 +119,14 @@ def _attempts(opened: OpenHome) -> list[dict[str, Any]]:
 
 def _periods(opened: OpenHome) -> dict[str, Any]:
     """The check results of the open periods: findings by name, without places and values."""
-
     found = {}
     for period in open_hours.open_periods(opened):
-        note = period_state.checked_state(opened.home, period)
-        found[period.name] = note and {
-            "billable": note.billable,
-            "blocking_count": note.blocking_count,
-            "findings": dict(note.counts),
-            "missing_checks": list(note.missing_checks),
+        state = period_state.checked_state(opened.home, period)
+        found[period.name] = state and {
+            "billable": state.billable,
+            "blocking_count": state.blocking_count,
+            "findings": dict(state.counts),
+            "missing_checks": list(state.missing_checks),
         }
     return found
 

@@ -1,4 +1,4 @@
-"""`gpu-ledger budgets` and `gpu-ledger alerts`: steps of budgets, and sending what is due.
+"""`gpu-ledger budgets` and `gpu-ledger alerts`: steps of budgets, and sending due alerts.
 
 Put here: the commands, their rows and documents.
 Not here: states and records (`orchestration.alerting`).
@@ -17,7 +17,7 @@ from orchestration import alerting
 from orchestration.cli.output import (
     emit,
     emit_document,
-    emit_done,
+    emit_result,
     home_option,
     output_option,
 )
@@ -81,7 +81,7 @@ Examples:
 @home_option
 @output_option
 def budgets(period: BillingPeriod | None, tenant: str, home_path: Path, output: str) -> None:
-    """Budgets of tenants, workloads and labels, and the state of each step.
+    """List the budgets of tenants, workloads and labels, with the state of each step.
 
     Budgets are rows of decisions/budgets.csv and GpuBudgets, as they were at the last refresh.
     An actual step is reached at the end of the hour in which the cost reached that percentage of
@@ -172,7 +172,7 @@ def send(home_path: Path, output: str) -> int:
         f"{done['posted']} budget steps posted, {done['delivered']} delivered, "
         f"{done['rearmed']} rearmed; {done['other_alerts']} other alerts posted."
     )
-    emit_done(done, output, sentence)
+    emit_result(done, output, sentence)
     for problem in result.problems:
         click.echo(problem.message(), err=True)
     return 1 if result.problems else 0

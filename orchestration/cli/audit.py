@@ -7,6 +7,7 @@ Not here: tracing (`billing.explain`), verifying (`billing.verifier`), copying (
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,24 +24,26 @@ from billing.verifier import read_bundle
 from billing.verifier import verify as check
 from domain.billing_period import BillingPeriod
 from domain.clock import SystemClock
-from domain.errors import LedgerError
+from domain.errors import LedgerError, UnknownName
 from domain.money import format_nanos
 from ingestion.evidence.landing import Landing
 from orchestration.cli.output import (
     emit,
     emit_document,
-    emit_done,
+    emit_result,
     home_option,
     output_option,
     progress,
 )
 from orchestration.cli.time_arguments import NEWEST_WITH_FACTS, newest_month_note, takes_a_month
-from orchestration.code_pages import is_code, page_of
 from orchestration.open_home import OpenHome
 from orchestration.steps import repair_facts, verify_landing
 from warehouse.home import Home
 from warehouse.reports.opened_facts import newest_period
 from warehouse.store import Store
+
+CODE = re.compile(r"[A-Za-z]+-[0-9]{3}")
+"""The form of a code of an error or a finding; documents have longer numbers, INV-000001."""
 
 EXPLAIN_EPILOG = """\b
 Examples:
@@ -79,10 +82,10 @@ def explain(
     The table shows the largest rows of each step and the number of further ones; -o json and -o csv
     print every row. For the CODE of an error or a finding it prints the page, without a home.
     """
-    if number and is_code(number):
-        page = page_of(number)
+    if number and CODE.fullmatch(number):
+        page = read_page(number.upper())
         done = {"code": number.upper(), "page": page}
-        emit_done(done, output, page.rstrip("\n"))
+        emit_result(done, output, page.rstrip("\n"))
         return
 
     home = Home.open(home_path)
@@ -109,6 +112,23 @@ def explain(
 def _as_dict(stop: Stop) -> dict[str, object]:
     rows = [dict(zip(stop.columns, row, strict=True)) for row in stop.rows]
     return {"title": stop.title, "rows": rows, "note": stop.note}
+
+
+def read_page(code: str) -> str:
+    """The page of an error or of a finding, as Markdown."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_pages"
+    pages = installed if installed.is_dir() else package.parent / "docs"
+    for folder in ("errors", "findings"):
+        path = pages / folder / f"{code}.md"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise UnknownName(
+        where=f"code {code!r}",
+        seen="no error and no finding has this code",
+        why="each printed code has a page",
+        remedy="copy it from the message, such as: gpu-ledger explain GAP-001",
+    )
 
 
 COMPARE_EPILOG = """\b
@@ -226,7 +246,7 @@ def _emit_with_problems(
     if output == "json":
         emit_document({**done, "problems": rows})
     else:
-        emit_done(done, output, sentence)
+        emit_result(done, output, sentence)
         for problem in problems:
             click.echo(problem.message(), err=True)
         if problems:

@@ -25,7 +25,7 @@ from domain.money import format_nanos, minor_unit_digits
 from orchestration.cli.output import (
     emit,
     emit_document,
-    emit_done,
+    emit_result,
     home_option,
     output_option,
     progress,
@@ -177,7 +177,7 @@ def void(number: str, reason: str, home_path: Path, output: str) -> None:
     issued = void_document(opened.home, number, reason, opened.clock, holder=holder())
     render_documents(opened.home, BillingPeriod(issued.period))
     folder = opened.home.documents / issued.period
-    emit_done(
+    emit_result(
         {
             "number": issued.number,
             "voids": number,

@@ -92,10 +92,10 @@ def demo(home_path: Path, scenario: str, keep_running: bool, port: int, output: 
 
 
 def show(result: DemoResult, output: str) -> None:
-    """The last screen: the invoices, the places of the files, and commands to try."""
+    """Print the last screen: the invoices, the places of the files, and commands to try."""
     invoices = [row for month in result.months for row in _invoices(month)]
     if output != "table":
-        _show_machines(result, invoices, output)
+        _show_for_programs(result, invoices, output)
         return
     for month in result.months:
         click.echo()
@@ -124,7 +124,7 @@ def show(result: DemoResult, output: str) -> None:
 
 
 def _show_portal(result: DemoResult, invoices: list[dict[str, str]]) -> None:
-    """How to open the portal, with a link for a tenant and for each role."""
+    """Print the command that starts the portal, with a link for a tenant and for each role."""
     home, now = result.opened.home.path, result.opened.clock.now().replace(microsecond=0)
     callers = [(TENANT, invoices[0]["tenant"])] if invoices else []
     links = [
@@ -141,7 +141,7 @@ def _show_portal(result: DemoResult, invoices: list[dict[str, str]]) -> None:
 
 @contextmanager
 def _serve_portal(home: Path, dagster_url: str) -> Iterator[None]:
-    """The portal in a process of its own, until the end of the block; its log is in the home."""
+    """Run the portal in a process of its own until the block is left; its log is in the home."""
     program = Path(sys.executable).with_name("gpu-ledger")
     command = [str(program), "portal", f"--home={home}", f"--dagster-url={dagster_url}"]
     with open(home / "portal.log", "wb") as log, subprocess.Popen(command, stderr=log) as process:
@@ -152,7 +152,7 @@ def _serve_portal(home: Path, dagster_url: str) -> Iterator[None]:
             process.terminate()
 
 
-def _show_machines(result: DemoResult, invoices: list[dict[str, str]], output: str) -> None:
+def _show_for_programs(result: DemoResult, invoices: list[dict[str, str]], output: str) -> None:
     if output == "csv":
         emit(invoices, output)
         return

@@ -43,7 +43,7 @@ from fake_gpu.cluster.failures import (
 from fake_gpu.cluster.hardware import without_mig
 from fake_gpu.cluster.topology import read_topology
 from fake_gpu.scenario.design_config import MAXIMUM_CHARACTERS
-from orchestration.cli.output import emit, emit_done, kubeconfig_option, output_option
+from orchestration.cli.output import emit, emit_result, kubeconfig_option, output_option
 from orchestration.cli.signals import stop_event
 
 MANAGER = "gpu-ledger-fake-cluster"
@@ -258,7 +258,7 @@ def fail(
         kept = [f for f in failures.get(node, ()) if (f.mode, f.device) != (mode, device)]
         failures[node] = (*kept, new)
         _store(client, namespace, failures)
-    emit_done({"node": node, **new.as_entry()}, output, f"{node}: {mode} is on.")
+    emit_result({"node": node, **new.as_entry()}, output, f"{node}: {mode} is on.")
 
 
 def _check_device(
@@ -310,7 +310,7 @@ def recover(
         failures[node] = tuple(f for f in before if mode is not None and f.mode != mode)
         _store(client, namespace, failures)
     ended = len(before) - len(failures[node])
-    emit_done({"node": node, "ended": ended}, output, f"{node}: {ended} failures ended.")
+    emit_result({"node": node, "ended": ended}, output, f"{node}: {ended} failures ended.")
 
 
 def _failures(client: KubernetesClient, namespace: str) -> Failures:
@@ -343,4 +343,4 @@ def remove(kubeconfig: Path | None, output: str) -> None:
     """Remove the labels and resources that agents wrote to nodes. End the agents first."""
     with closing(KubernetesClient(find_cluster_access(kubeconfig))) as client:
         removed = remove_everything(client)
-    emit_done({"nodes": removed}, output, f"Removed from {len(removed)} nodes.")
+    emit_result({"nodes": removed}, output, f"Removed from {len(removed)} nodes.")

@@ -16,7 +16,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions import Source
 from domain.interval import format_instant
 from domain.money import format_estimate, format_nanos
-from orchestration.cli.output import emit, emit_done, home_option, output_option
+from orchestration.cli.output import emit, emit_result, home_option, output_option
 from orchestration.cli.time_arguments import INSTANT, newest_month_note, takes_a_month
 from orchestration.home_lock import url_of_web_ui
 from orchestration.open_home import OpenHome
@@ -68,24 +68,24 @@ def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:
             if for_people and currency
             else format_nanos(report.nanos),
             "currency": currency,
-            "signed_by": report.acceptance.decided_by if report.acceptance else "",
+            "accepted_by": report.acceptance.decided_by if report.acceptance else "",
             "command": command(report),
         }
         for report in reports
     ]
     aside = ("currency", "command") if for_people else ()
     columns = [name for name in rows[0] if name not in aside] if rows else []
-    emit(rows, output, columns, empty=_no_gaps(opened, period))
+    emit(rows, output, columns, empty=_empty_text(opened, period))
     if for_people:
         _print_commands([str(row["command"]) for row in rows])
         _print_links(opened, reports)
     return 0
 
 
-def _no_gaps(opened: OpenHome, period: BillingPeriod) -> str:
+def _empty_text(opened: OpenHome, period: BillingPeriod) -> str:
     if not opened.decisions.expected_hours(period.interval):
-        return f"No cluster was to be measured in {period}: see decisions/clusters.csv."
-    return f"No gaps: every hour of {period} that was counted is whole."
+        return f"No cluster is measured in {period}, by decisions/clusters.csv."
+    return f"No gaps: every counted hour of {period} is complete."
 
 
 def _print_commands(commands: list[str]) -> None:
@@ -172,7 +172,7 @@ def accept_gap(
     }
     path = opened.home.decisions / ACCEPTED_GAPS
     is_new = accept_gaps(opened, [row])
-    emit_done(
+    emit_result(
         {"is_new": is_new, "table": str(path), **row},
         output,
         f"Accepted in {path}; it takes effect with the next `gpu-ledger refresh`."

@@ -1,7 +1,7 @@
-"""`gpu-ledger health`: problems of GPUs and nodes, whom they affected, and proposed credits.
+"""`gpu-ledger health`: problems of GPUs and nodes, the affected pods, and proposed credits.
 
 Put here: the command.
-Not here: what counts as a problem (`dbt/`), or its rows (`warehouse.reports.health`).
+Not here: the definition of a problem (`dbt/`), or its rows (`warehouse.reports.health`).
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def hours(
 def _empty_text(period: BillingPeriod, due: Sequence[HourEntry], show_all: bool) -> str:
     """The sentence for an empty list."""
     if not due:
-        return f"No hour of {period} is due: none was to be measured, or all are yet to come."
+        return f"No hour of {period} is due: none is measured, or all are in the future."
     return (
         "No attempt was made."
         if show_all

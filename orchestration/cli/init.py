@@ -1,4 +1,4 @@
-"""`gpu-ledger init`: a home with everything explained in place, and manifests for the clusters.
+"""`gpu-ledger init`: a home with commented files, and manifests for the clusters.
 
 Put here: the files of a new home.
 Not here: their texts (`ingestion.settings`, `domain.decisions`, `ingestion.acm`,
@@ -108,7 +108,7 @@ def init(
     for option, url in (("--journal", journal), ("--journal-endpoint", journal_endpoint)):
         if "@" in url:
             raise click.UsageError(
-                f"{option} carries a password: the secret gpu-ledger-journal is for that"
+                f"{option} contains a password: store it in the secret gpu-ledger-journal"
             )
     is_new = not (folder / "config.toml").is_file()
     home = Home.create(folder, template_config())
@@ -154,25 +154,25 @@ def _mirror(prefix: str) -> dict[str, str]:
     return {"mirror/images.txt": image_list(prefix), "mirror/mirror-sets.yaml": mirror_sets(prefix)}
 
 
-OF_COLLECTORS = ("journal", "journal_endpoint", "namespace", "image", "api_port", "openshift")
+COLLECTOR_OPTIONS = ("journal", "journal_endpoint", "namespace", "image", "api_port", "openshift")
 
 
 def _refuse_ignored_options(collectors: tuple[str, ...], from_acm: bool) -> None:
     """Refuse options that have no effect; their environment variables may be set."""
     context = click.get_current_context()
-    wanting = dict.fromkeys(() if collectors else OF_COLLECTORS, "--collector CLUSTER_ID")
-    wanting |= {} if from_acm else {"managed_clusters": "--from-acm"}
+    required = dict.fromkeys(() if collectors else COLLECTOR_OPTIONS, "--collector CLUSTER_ID")
+    required |= {} if from_acm else {"managed_clusters": "--from-acm"}
     for parameter in context.command.params:
         given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if given and parameter.name in wanting:
+        if given and parameter.name in required:
             raise click.UsageError(
-                f"{parameter.opts[0]} has no effect without {wanting[parameter.name]}: "
+                f"{parameter.opts[0]} has no effect without {required[parameter.name]}: "
                 f"add that, or leave {parameter.opts[0]} out"
             )
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a file that is not there; whether it was written."""
+    """Write a file unless it exists; returns whether it was written."""
     if path.exists():
         return False
     write_whole(path, text.encode())

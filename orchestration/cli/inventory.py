@@ -117,7 +117,7 @@ def quota(
         emit(rows, output, columns, title=f"Quotas, {asked}")
         return
     whose = f"of {tenant} " if tenant else ""
-    seen = f"the newest hour with one is {format_instant(newest)}" if newest else "none was ever"
+    seen = f"the newest hour with one is {format_instant(newest)}" if newest else "no hour has one"
     click.echo(f"No quota {whose}for GPUs was seen in {asked}; {seen}.")
 
 

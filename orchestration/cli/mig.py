@@ -1,4 +1,4 @@
-"""`gpu-ledger mig`: which layouts a card can have, and whether a mig-parted file fits its cards.
+"""`gpu-ledger mig`: list the layouts of a card, and check a mig-parted file.
 
 Put here: the commands `layouts` and `check`, and their rows.
 Not here: the calculation of layouts (`domain.mig`), or the command `plan` (`mig_plan`).
@@ -205,8 +205,8 @@ def _entry_rows(entry: PartedEntry, product: str | None, catalogue: Catalogue) -
     else:
         geometries = list(_geometries(entry, product, catalogue))
         if not geometries:
-            what = "of its filter" if entry.device_filter else "with all of these profiles"
-            yield _row("no card", fits=False, reason=f"the catalogue has no card {what}")
+            kind = "of its filter" if entry.device_filter else "with all of these profiles"
+            yield _row("no card", fits=False, reason=f"the catalogue has no card {kind}")
         for geometry in geometries:
             yield _fit_row(fit_entry(entry, geometry))
 

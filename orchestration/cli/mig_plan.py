@@ -1,6 +1,6 @@
 """`gpu-ledger mig plan`: plan a change of a node's MIG layout, with its evictions.
 
-Put here: the node and its pods as the API server has them, the printed plan and its commands.
+Put here: reading the node and its pods from the API server, the printed plan and its commands.
 Not here: the choice of cards and layouts (`domain.mig.reconfiguration`).
 """
 
@@ -166,9 +166,9 @@ def plan(
     --want, the plan is the configuration of FILE that evicts the fewest pods, or, if none offers
     the instances, a new one to add to the ConfigMap.
 
-    mig-parted deletes all instances of a card that changes, so all pods of that card must go; other
-    cards keep their instances. Where it is not known on which card a pod is, every card that it may
-    be on counts as its card; for a pod with claims of dynamic resource allocation this is every
+    mig-parted deletes all instances of a card that changes, so all pods of that card are evicted;
+    other cards keep their instances. If the card of a pod is unknown, each card that may be its
+    card counts as its card; for a pod with claims of dynamic resource allocation this is every
     card, unless the page of --metrics shows it.
     """
     if (want is None) == (profile is None):
@@ -487,8 +487,8 @@ def _document(
         "cards": [
             {
                 "card": card.index,
-                "before": _spoken(card.before),
-                "after": _spoken(card.after),
+                "before": _instances_text(card.before),
+                "after": _instances_text(card.after),
                 "placement": " ".join(map(str, card.placement)),
                 "changes": card.changes,
             }
@@ -529,7 +529,7 @@ def _share(plan: Reconfiguration, *, after: bool) -> Row:
     return {"compute": unsold.compute, "memory": unsold.memory}
 
 
-def _spoken(instances: Instances | None) -> str:
+def _instances_text(instances: Instances | None) -> str:
     if instances is None:
         return "whole card"
     return " ".join(f"{count}×{profile}" for profile, count in instances) or "no instances"
@@ -607,7 +607,7 @@ def _print(document: Document) -> None:
     kept = ", ".join(f"{count} × {name}" for name, count in survivors.items()) or "none"
     click.echo(f"Instances that survive: {kept}")
     pods = document["evicted_pods"]
-    emit(pods, "table", title="Pods that must go", empty="Pods that must go: none")
+    emit(pods, "table", title="Pods to evict", empty="Pods to evict: none")
     for pod in pods:
         name, controller = f"{pod['namespace']}/{pod['pod']}", pod["controller"]
         if not controller:
@@ -619,8 +619,8 @@ def _print(document: Document) -> None:
         click.echo(f"warning: {name} {text}", err=True)
     scope = "drain" if document["needs_drain"] else "evictions" if pods else "cordon"
     sentences = {
-        "drain": "Every card changes: the node has to be drained; pods without GPUs go too.",
-        "evictions": "These evictions suffice; other pods of the node go on.",
+        "drain": "Every card changes: drain the node, which also evicts pods without GPUs.",
+        "evictions": "These evictions suffice; other pods of the node keep running.",
         "cordon": "No pod holds a card that changes.",
     }
     click.echo(sentences[scope])

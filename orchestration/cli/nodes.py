@@ -24,21 +24,21 @@ SCHEMA = "gpu-ledger/nodes/1"
 
 NODES_EPILOG = """\b
 Examples:
-  gpu-ledger nodes --hour 2026-10-09T14          who was active, and which pods made the maximum
+  gpu-ledger nodes --hour 2026-10-09T14          active nodes, and the pods of the maximum
   gpu-ledger nodes 2026-10 --csv > october.csv
   gpu-ledger nodes --hour 2026-10-09T14 --json | jq '.nodes[] | {node_name, gpu_count_max}'
 """
 
-WORDS = (
+LEGEND = (
     "gpu_count_max: cards with a running pod, the most at any instant of the hour. "
     "sum_of_node_max adds the nodes' maxima; simultaneous_max is the most at one instant."
 )
-BOUNDS = (
-    "how_known: by_devices is exact, card by card; by capacity and by layouts nothing names the "
-    "cards of some slices, and the number is its bound: the fewest cards that can hold them."
+BOUND_LEGEND = (
+    "how_known: by_devices is exact, card by card. Otherwise the cards of some slices are "
+    "unknown, and the number is a lower bound: the fewest cards that can hold them."
 )
 LOWER = (
-    "is_lower_bound: the journal has a gap in the hour; a pod between two samples is not counted."
+    "is_lower_bound: the journal has a gap in this hour, so a pod between two samples is missed."
 )
 BOUND = "_bound"
 IS_LOWER_BOUND = "is_lower_bound"
@@ -75,7 +75,7 @@ def nodes(
             emit_document({"schema": SCHEMA, "month": period.name, "hours": rows})
             return
         if not rows and output == "table":
-            click.echo(f"No cluster was to be measured in {period}: see decisions/clusters.csv.")
+            click.echo(f"No cluster is measured in {period}, by decisions/clusters.csv.")
             return
         columns = report.MONTH_COLUMNS if output == "csv" else _shown(report.MONTH_COLUMNS, rows)
         emit(rows, output, columns, title=f"Node-hours of {period}")
@@ -90,11 +90,11 @@ def nodes(
         emit(rows, output, report.NODE_COLUMNS)
         return
     if not clusters:
-        click.echo("No cluster was to be measured in this hour; `gpu-ledger hours` lists them.")
+        click.echo("No cluster is measured in this hour; see `gpu-ledger hours`.")
         return
     emit(clusters, output, _shown(report.CLUSTER_COLUMNS, clusters), title="Clusters")
     emit(rows, output, _shown(report.NODE_COLUMNS, rows), title="Nodes")
-    click.echo(f"{WORDS} {BOUNDS}")
+    click.echo(f"{LEGEND} {BOUND_LEGEND}")
     if any(row[IS_LOWER_BOUND] for row in clusters):
         click.echo(LOWER)
 

@@ -45,8 +45,8 @@ WIDTH_OF_A_FILE = 200
 BETWEEN_COLUMNS, AT_THE_EDGES = 3, 2
 
 
-def _drawn_on(stream: TextIO) -> TextIO:
-    """The stream for rich, whose colours and bars are control characters too."""
+def _terminal_of(stream: TextIO) -> TextIO:
+    """The terminal itself for rich, whose colours and bars are control characters too."""
     return stream.terminal if isinstance(stream, VisibleStream) else stream
 
 
@@ -113,14 +113,14 @@ def emit_document(document: Mapping[str, Any]) -> None:
     click.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False))
 
 
-def emit_done(done: Row, output: str, sentence: str) -> None:
+def emit_result(result: Row, output: str, sentence: str) -> None:
     """Print the result of an action: a sentence for people, an object or a CSV row for programs."""
     if output == "table":
         click.echo(sentence)
     elif output == "json":
-        emit_document(done)
+        emit_document(result)
     else:
-        emit([done], output)
+        emit([result], output)
 
 
 def _plain(value: object) -> Any:
@@ -157,7 +157,6 @@ def _text(value: object) -> str:
 
 def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
     """Print a table; if a word would have to be broken, print one record below the other."""
-
     cells = [[visible(_text(row.get(name))) for name in names] for row in rows]
     widths = [
         (max(map(_longest_word, column)), max(map(cell_len, column)))
@@ -165,12 +164,12 @@ def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
     ]
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(
-        file=_drawn_on(sys.stdout),
+        file=_terminal_of(sys.stdout),
         width=None if has_width else WIDTH_OF_A_FILE,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,
     )
-    fitted = fitting(widths, console.width - BETWEEN_COLUMNS * (len(names) - 1) - AT_THE_EDGES)
+    fitted = fit_columns(widths, console.width - BETWEEN_COLUMNS * (len(names) - 1) - AT_THE_EDGES)
     if title:  # a table would break its title at its own width
         console.print(Text(visible(title), style="table.title"), soft_wrap=True)
     if fitted is None:
@@ -194,7 +193,7 @@ def _record(names: Sequence[str], cells: Sequence[str]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def fitting(widths: Sequence[tuple[int, int]], room: int) -> list[int] | None:
+def fit_columns(widths: Sequence[tuple[int, int]], room: int) -> list[int] | None:
     """The widths of columns (least, most) that fill the room; None if it is too small."""
     fitted = [least for least, _ in widths]
     left = room - sum(fitted)
@@ -229,13 +228,13 @@ def progress(title: str) -> Iterator[Progress]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[what]}"),
+        TextColumn("{task.fields[about]}"),
     )
-    with ProgressBars(*columns, console=Console(file=_drawn_on(sys.stderr))) as bars:
-        task = bars.add_task(title, total=None, what="")
+    with ProgressBars(*columns, console=Console(file=_terminal_of(sys.stderr))) as bars:
+        task = bars.add_task(title, total=None, about="")
 
-        def report(done: int, total: int, what: str) -> None:
-            bars.update(task, completed=done, total=total, what=visible(what))
+        def report(done: int, total: int, about: str) -> None:
+            bars.update(task, completed=done, total=total, about=visible(about))
 
         yield report
 
@@ -249,17 +248,17 @@ class _PlainLines:
         self._began = self._last = time.monotonic()
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        threading.Thread(target=self._go_on, name="progress", daemon=True).start()
+        threading.Thread(target=self._print_repeatedly, name="progress", daemon=True).start()
 
-    def report(self, done: int, total: int, what: str) -> None:
+    def report(self, done: int, total: int, about: str) -> None:
         with self._lock:
-            self._state = f"{done} of {total} {what}".rstrip()
+            self._state = f"{done} of {total} {about}".rstrip()
             self._print(at_once=done == total and total > 1)
 
     def end(self) -> None:
         self._ended.set()
 
-    def _go_on(self) -> None:
+    def _print_repeatedly(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
             with self._lock:
                 self._print()

@@ -37,7 +37,7 @@ from idle_pruner.settings import (
 from orchestration.cli.output import (
     emit,
     emit_document,
-    emit_done,
+    emit_result,
     kubeconfig_option,
     output_option,
     progress,
@@ -419,7 +419,7 @@ def restore(kind: str, workload: str, output: str, **options: Any) -> int:
         )
         record = pruner.restore(target, "It was requested on the command line.")
     done = {"kind": kind, "namespace": namespace, "name": name, "restored_at": record.at}
-    emit_done(done, output, f"{target} is restored.")
+    emit_result(done, output, f"{target} is restored.")
     return 0
 
 

@@ -15,7 +15,7 @@ import click
 from ingestion.evidence.chain_heads import heads_of, read_heads
 from ingestion.rebuild import rebuild as decode_again
 from orchestration import steps
-from orchestration.cli.output import emit, emit_done, home_option, output_option, progress
+from orchestration.cli.output import emit, emit_result, home_option, output_option, progress
 from orchestration.open_home import OpenHome
 
 REBUILD_EPILOG = """\b
@@ -34,7 +34,7 @@ def rebuild(missing_only: bool, home_path: Path, output: str) -> None:
     opened = OpenHome.at(home_path)
     with progress("Decoding") as report:
         count = decode_again(opened.landing, opened.home.runs, report, missing_only)
-    emit_done({"attempts": count}, output, f"{count} attempts were decoded.")
+    emit_result({"attempts": count}, output, f"{count} attempts were decoded.")
 
 
 @click.group()

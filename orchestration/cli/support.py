@@ -12,7 +12,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from orchestration.cli.main import cli
-from orchestration.cli.output import emit_done, home_option, output_option
+from orchestration.cli.output import emit_result, home_option, output_option
 from orchestration.open_home import OpenHome
 from orchestration.support_bundle import support_bundle as bundle
 from warehouse.store import StoreUnusable
@@ -63,4 +63,4 @@ def support_bundle(place: Path, home_path: Path, output: str) -> None:
     except OSError as cause:
         raise StoreUnusable(str(place), "write", cause) from cause
     done = {"file": str(place), "bytes": len(body)}
-    emit_done(done, output, f"Written: {place}. Read it before you send it.")
+    emit_result(done, output, f"Written: {place}. Read it before you send it.")

@@ -196,7 +196,7 @@ def _quantities(device_seconds: int, weighted: Any, unit: str) -> dict[str, Any]
 
 
 def _in_unit(seconds: Any, unit: str) -> Any:
-    """Whole device-seconds as they are; anything else with two decimals, as on invoices."""
+    """Whole device-seconds unchanged; other quantities with two decimals, as on invoices."""
     if unit == "seconds" and getattr(seconds, "denominator", 1) == 1:
         return int(seconds)
     scaled = seconds * 100
@@ -215,7 +215,7 @@ def _nanos(nanos: int, currency: str, *, digits: bool = False) -> str:
 
 
 def _aligned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Amounts that stand below each other, with as many decimals as the longest of them has."""
+    """The rows, with as many decimals in each amount as the longest has."""
     longest = max((len(str(row["cost"]).partition(".")[2]) for row in rows), default=0)
     return [
         {
@@ -231,7 +231,6 @@ def _aligned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _totals(found: Sequence[UsageGroup], unit: str) -> list[dict[str, Any]]:
     """One total per currency; rounded costs are sums of the tenants' rounded costs."""
-
     cents = rounded_costs(found)
     return [
         _quantities(
@@ -267,7 +266,7 @@ def _span(window: Interval) -> str:
 
 
 def _label_notes(facts: Facts, periods: Sequence[str], by: str) -> list[str]:
-    """Why every row of a label may be empty: no pod has it, or it is not among those kept."""
+    """A note if no pod has the label: it may be absent, or not kept."""
     key = by.removeprefix(LABEL)
     if not by.startswith(LABEL) or key in (kept := kept_labels(facts, periods)):
         return []
@@ -281,7 +280,7 @@ def _label_notes(facts: Facts, periods: Sequence[str], by: str) -> list[str]:
 def _notes(
     facts: Facts, window: Interval, found: Sequence[UsageGroup], tenant: str, provider: bool
 ) -> list[str]:
-    """Notes: why there are no rows, until when usage is counted, and what is not included."""
+    """Notes about an empty result, the end of counted usage, and amounts that are not included."""
     notes = []
     if not found:
         known = ", ".join(tenants_with_use(facts, window)) or "no tenant"

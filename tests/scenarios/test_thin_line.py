@@ -701,7 +701,7 @@ def test_a_month_of_nodes_is_a_table_for_a_spreadsheet(demo: DemoResult) -> None
 
 def test_an_hour_outside_of_the_measured_time_is_no_zero(demo: DemoResult) -> None:
     ran = run(demo, "nodes", "--hour", "2026-10-01T09")
-    assert "No cluster was to be measured in this hour" in ran.stdout
+    assert "No cluster is measured in this hour" in ran.stdout
     assert document(demo, "nodes", "--hour", "2026-10-01T09")["nodes"] == []
 
 

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from clients.alertmanager import Alertmanager
-from idle_pruner.alerts import post_stop_notice
+from idle_pruner.actions import post_stop_notice
 from idle_pruner.cluster import ObjectName
 from tests.alert_scenarios import (
     OCTOBER,

@@ -195,7 +195,7 @@ def test_wide_rows_are_a_table_and_narrow_ones_a_list(
 def test_width_is_shared_among_columns_that_need_it(
     widths: list[tuple[int, int]], room: int, fitted: list[int] | None
 ) -> None:
-    assert output.fitting(widths, room) == fitted
+    assert output.fit_columns(widths, room) == fitted
 
 
 def test_no_command_waits_for_input() -> None:

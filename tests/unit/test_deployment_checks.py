@@ -26,7 +26,7 @@ from ingestion.settings import ClusterSettings, Connection, Settings, ThanosSett
 from orchestration.deployment_checks import (
     COMPONENTS,
     allowlist_lines,
-    bindings,
+    read_bindings,
     right_lines,
     route_line,
     storage_lines,
@@ -71,7 +71,7 @@ ALL = ("gpu-ledger", "gpu-ledger-collector", "gpu-ledger-idle-pruner", "gpu-ledg
 
 
 def test_every_component_has_an_account_and_rights() -> None:
-    bound = {name: bindings(name) for name in COMPONENTS}
+    bound = {name: read_bindings(name) for name in COMPONENTS}
     assert {name: found[0].account for name, found in bound.items()} == {
         "ledger": "gpu-ledger:ledger",
         "portal": "gpu-ledger:portal",

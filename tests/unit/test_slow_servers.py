@@ -23,7 +23,7 @@ from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
 from clients.kubernetes_errors import NotKubernetes, ServerUnreachable
 from clients.prometheus import PrometheusClient, PrometheusFailed
-from idle_pruner import alerts
+from idle_pruner import actions
 from idle_pruner.cluster import ObjectName
 from ingestion.kubernetes.watched_resources import PATHS
 from ingestion.settings import Connection
@@ -200,8 +200,8 @@ def test_the_notice_of_a_stop_is_posted_or_abandoned(
     monkeypatch.setattr(alertmanager, "READ_SECONDS", 0.3)
     name = ObjectName("apps/v1", "Deployment", "team-a", "train")
     began, now = time.monotonic(), datetime(2026, 10, 1, tzinfo=UTC)
-    [no_head] = alerts.post_stop_notice(f"{url}/heads", name, "idle", now, now)
+    [no_head] = actions.post_stop_notice(f"{url}/heads", name, "idle", now, now)
     assert no_head.startswith(f"The alert was not posted to {url}/heads: ReadTimeout")
-    [no_body] = alerts.post_stop_notice(url, name, "idle", now, now)
+    [no_body] = actions.post_stop_notice(url, name, "idle", now, now)
     assert "still arrived after 0.3 s" in no_body
     assert time.monotonic() - began < 2 * GIVES_UP_SECONDS
