@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from amd_exporter.devices import DeviceHolder, HoldersUnknown, LogicalDevice, complete
+from amd_exporter.devices import DeviceHolder, HoldersUnknown, LogicalDevice, complete_devices
 from amd_exporter.node import KubernetesNode, NodeError, NodeObject, driver_devices
 from amd_exporter.settings import ExporterSettings, label_name
 from amd_exporter.sources import (
@@ -182,7 +182,7 @@ class SnapshotCollector:
         problems: Mapping[str, str],
         started: float,
     ) -> Snapshot:
-        devices, dropped = complete(reading.devices)
+        devices, dropped = complete_devices(reading.devices)
         self._dropped.update(dropped)
         self._results["success"] += 1
         held, pods_known = self._holders()

@@ -140,23 +140,25 @@ def partition_mode(compute: object, memory: object) -> str:
     return "_".join(word.lower() for word in (text(compute), text(memory)) if word)
 
 
-def complete(devices: Iterable[LogicalDevice]) -> tuple[tuple[LogicalDevice, ...], Counter[str]]:
+def complete_devices(
+    devices: Iterable[LogicalDevice],
+) -> tuple[tuple[LogicalDevice, ...], Counter[str]]:
     """Devices for the metrics page, and the number of dropped values per quantity.
 
     Drops implausible values, assigns activity to its partition, and derives the percentage of
     memory and the health from readings of the same collection.
     """
     dropped: Counter[str] = Counter()
-    checked = [_without_implausible(device, dropped) for device in devices]
+    checked = [_drop_implausible(device, dropped) for device in devices]
     by_card: dict[str, list[LogicalDevice]] = {}
     for device in checked:
         by_card.setdefault(device.card, []).append(device)
-    shown = [_derived(device) for card in by_card.values() for device in _partitions(card)]
+    shown = [_add_derived(device) for card in by_card.values() for device in _partitions(card)]
     order = {device.gpu: position for position, device in enumerate(checked)}
     return tuple(sorted(shown, key=lambda device: order[device.gpu])), dropped
 
 
-def _without_implausible(device: LogicalDevice, dropped: Counter[str]) -> LogicalDevice:
+def _drop_implausible(device: LogicalDevice, dropped: Counter[str]) -> LogicalDevice:
     readings: dict[str, float] = {}
     for name, value in device.readings.items():
         quantity = name.partition("/")[0]
@@ -198,7 +200,7 @@ def _partitions(card: list[LogicalDevice]) -> list[LogicalDevice]:
     return shown
 
 
-def _derived(device: LogicalDevice) -> LogicalDevice:
+def _add_derived(device: LogicalDevice) -> LogicalDevice:
     readings = dict(device.readings)
     used, total = readings.get(MEMORY_USED), readings.get(MEMORY_TOTAL)
     if used is not None and total is not None:

@@ -93,10 +93,10 @@ def decide(
         if replica.changed_at > earliest:
             name = f"Pod {replica.name}"
             found[Verdict.TOO_YOUNG].append(_too_young(name, replica.changed_at, evidence))
-        for verdict, reason in _replica_state(replica):
+        for verdict, reason in _state_reasons(replica):
             found[verdict].append(reason)
         readings = evidence.readings.get(replica.pod, ())
-        for verdict, reason in _readings_of(replica, readings, evidence, thresholds):
+        for verdict, reason in _replica_reasons(replica, readings, evidence, thresholds):
             found[verdict].append(reason)
         for device in sorted({reading.device for reading in readings}):
             devices.append(device)
@@ -117,7 +117,7 @@ def _too_young(name: str, changed_at: datetime, evidence: Evidence) -> str:
     return f"{name} changed {max(seconds, 0):.0f} s ago."
 
 
-def _replica_state(replica: WorkloadPod) -> list[tuple[Verdict, str]]:
+def _state_reasons(replica: WorkloadPod) -> list[tuple[Verdict, str]]:
     reasons = []
     if replica.is_terminating:
         reasons.append((Verdict.UNKNOWN, f"Pod {replica.name} is terminating."))
@@ -129,7 +129,7 @@ def _replica_state(replica: WorkloadPod) -> list[tuple[Verdict, str]]:
     return reasons
 
 
-def _readings_of(
+def _replica_reasons(
     replica: WorkloadPod,
     readings: Sequence[SeriesReading],
     evidence: Evidence,
@@ -152,7 +152,9 @@ def _readings_of(
         )
     for device, of_device in sorted(by_device.items()):
         where = f"Device {device} of pod {replica.name}"
-        against += [(v, f"{where}: {r}") for v, r in _device(of_device, evidence, thresholds)]
+        against += [
+            (v, f"{where}: {r}") for v, r in _device_reasons(of_device, evidence, thresholds)
+        ]
         others = {r.pod_uid for r in of_device} - {"", replica.uid}
         if others:
             against.append((Verdict.UNKNOWN, f"{where}: reported for another pod of this name."))
@@ -161,7 +163,7 @@ def _readings_of(
     return against
 
 
-def _device(
+def _device_reasons(
     readings: Sequence[SeriesReading], evidence: Evidence, thresholds: Thresholds
 ) -> list[tuple[Verdict, str]]:
     against: list[tuple[Verdict, str]] = []

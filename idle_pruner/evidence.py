@@ -173,7 +173,7 @@ def _reading(series: Series, scrapes: Series | None) -> SeriesReading:
     labels = series.metric
     name = labels.get("__name__", "")
     factor = METRICS[name].factor
-    values = [number(text) * factor for _, text in series.values]
+    values = [parse_number(text) * factor for _, text in series.values]
     if factor != 1.0 and any(value != round(value, 2) for value in values):
         values = [math.nan]  # a percentage is a whole number; this is another unit
     is_complete = bool(values) and not any(map(math.isnan, values))
@@ -193,7 +193,7 @@ def _reading(series: Series, scrapes: Series | None) -> SeriesReading:
         last_at=series.values[-1][0] if series.values else math.nan,
         gap_seconds=max(_distances(series.values), default=math.nan),
         scrape_count=len(ups),
-        scrape_failed_count=sum(number(text) != 1.0 for _, text in ups),
+        scrape_failed_count=sum(parse_number(text) != 1.0 for _, text in ups),
         scrape_interval_seconds=sorted(gaps)[len(gaps) // 2] if gaps else math.nan,
     )
 
@@ -202,7 +202,7 @@ def _distances(samples: Sequence[tuple[float, str]]) -> list[float]:
     return [later[0] - earlier[0] for earlier, later in pairwise(samples)]
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """A sample's value; NaN for a text that is no number."""
     try:
         return float(text)

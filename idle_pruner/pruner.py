@@ -275,7 +275,7 @@ class Pruner:
         for old in due:
             workload = fresh.get(old.name)
             if workload is None or workload.uid != old.uid:
-                results.append(_gone(old))
+                results.append(_deleted_result(old))
                 continue
             decision = self._decide(workload, evidence)
             result = self._result(workload, decision, reader, now)
@@ -512,7 +512,7 @@ def _notice_of(workload: Workload) -> datetime | None:
     return instant_of(text) if text else None
 
 
-def _gone(workload: Workload) -> WorkloadResult:
+def _deleted_result(workload: Workload) -> WorkloadResult:
     reason = "It was deleted or replaced before the stop."
     return WorkloadResult(workload.name, 0, 0, Verdict.UNKNOWN, "none", (reason,))
 

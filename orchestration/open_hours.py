@@ -189,7 +189,7 @@ def attempts_since(
         kept_since, kept = _kept.get(key, (earliest, {}))
         if kept_since > earliest:
             kept = {}
-        found = list(_newest_first(landing, cluster_id, source, earliest, kept))[::-1]
+        found = list(_read_newest_first(landing, cluster_id, source, earliest, kept))[::-1]
         _kept[key] = (earliest, {attempt.sequence: attempt for attempt in found})
     return found
 
@@ -204,7 +204,7 @@ def _attempts_of(
     ]
 
 
-def _newest_first(
+def _read_newest_first(
     landing: Landing, cluster_id: str, source: Source, since: datetime, kept: dict[int, Attempt]
 ) -> Iterator[Attempt]:
     """Read manifests until the chain reaches an attempt that is kept; then yield the kept ones."""

@@ -161,7 +161,7 @@ def refresh(
     decoded again from the landing first. Afterwards, the derived files of settled days are merged.
     """
     closed = opened.record.closed_periods()
-    sealed = _sealed_and_lost(opened, period) if period.name in closed else None
+    sealed = _sealed_if_lost(opened, period) if period.name in closed else None
     repair_derived_files(opened, period, progress)
     # Taken before the build: evidence that lands during the build makes the facts outdated.
     evidence = period_state.evidence_sha256(opened, period)
@@ -191,7 +191,7 @@ def repair_derived_files(
     repair_runs(opened.landing, opened.home.runs, progress, hours_taken(period))
 
 
-def _sealed_and_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
+def _sealed_if_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:
     """The sealed evidence of a closed period; raises PeriodIsClosed while its facts are there.
 
     The list of switched periods may be lost as well: the close sealed the hash of the facts.

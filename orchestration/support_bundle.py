@@ -27,7 +27,7 @@ from orchestration.open_home import OpenHome
 
 DISTRIBUTIONS = ("gpu-ledger", "dagster", "duckdb", "dbt-core", "dbt-duckdb", "pyarrow", "polars")
 # The earliest date of a file in a ZIP: bundles of the same home have the same bytes.
-EARLIEST = (1980, 1, 1, 0, 0, 0)
+ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 # The newest attempts are listed one by one: a month of ten clusters with a pull per day.
 ATTEMPTS_LIMIT = 1000
 
@@ -44,7 +44,7 @@ def support_bundle(opened: OpenHome) -> bytes:
             except LedgerError as error:
                 content = {"could_not_be_read": error.code, "kind": type(error).__name__}
             text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-            archive.writestr(zipfile.ZipInfo(name, EARLIEST), text)
+            archive.writestr(zipfile.ZipInfo(name, ZIP_EPOCH), text)
     return buffer.getvalue()
 
 
@@ -60,17 +60,17 @@ def _about(opened: OpenHome) -> dict[str, Any]:
 def _settings(opened: OpenHome) -> Any:
     """The keys that are set, with numbers, switches and the hosts of servers."""
     opened.settings  # noqa: B018 - an invalid file raises its error
-    return _public(tomllib.loads(opened.home.config_path.read_text(encoding="utf-8")))
+    return _redact(tomllib.loads(opened.home.config_path.read_text(encoding="utf-8")))
 
 
-def _public(value: Any) -> Any:
+def _redact(value: Any) -> Any:
     match value:
         case bool() | int() | float():
             return value
         case Mapping():
-            return {str(key): _public(item) for key, item in value.items()}
+            return {str(key): _redact(item) for key, item in value.items()}
         case list():
-            return [_public(item) for item in value]
+            return [_redact(item) for item in value]
         case str() if "://" in value:
             return address(value)
         case _:

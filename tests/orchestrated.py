@@ -31,7 +31,7 @@ from orchestration.dagster_code.build import build_defs
 from orchestration.dagster_code.model_graph import prepared_graph
 from orchestration.dagster_code.resources import LedgerHome
 from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START, STARTED_IN
-from orchestration.demo.clock_driver import collecting, drive_clock
+from orchestration.demo.clock_driver import drive_clock, run_collectors
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from warehouse.home import Home
@@ -67,7 +67,7 @@ def drive_to_end(scenario: str, folder: Path) -> Iterator[World]:
     with serve(fleet, clock) as running:
         home = make_home(folder / "home", fleet, running.thanos_url, running.kubernetes_urls)
         opened = OpenHome(home, clock)
-        with collecting(opened, running) as collectors:
+        with run_collectors(opened, running) as collectors:
             drive_clock(
                 running, collectors, Interval(span.started_at - BEFORE, span.ended_at + HOUR)
             )

@@ -28,7 +28,7 @@ from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import Running, serve
 from orchestration import steps
-from orchestration.demo.clock_driver import collecting, drive_clock
+from orchestration.demo.clock_driver import drive_clock, run_collectors
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import HEADERS, SIGNED
@@ -363,7 +363,7 @@ def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
         scribe = Scribe(history, store=opened.spool(cluster.cluster_id))
         scribe.write(int((FIRST - BEFORE).timestamp()), int(end.timestamp()))
     seen = Watched(running, replace(running.fleet, clusters=tuple(watched)))
-    with collecting(opened, seen) as collectors:
+    with run_collectors(opened, seen) as collectors:
         # Stop at the last second, so that changes before it are received within the hour.
         last = FIRST + HOURS * HOUR - timedelta(seconds=1)
         drive_clock(seen, collectors, Interval(FIRST - BEFORE, last))

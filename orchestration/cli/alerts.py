@@ -21,7 +21,7 @@ from orchestration.cli.output import (
     home_option,
     output_option,
 )
-from orchestration.cli.time_arguments import takes_a_month
+from orchestration.cli.time_arguments import period_argument
 from orchestration.open_home import OpenHome
 from orchestration.publishing import snapshot
 from portal.consumption import pct_text
@@ -76,7 +76,7 @@ Examples:
 
 
 @click.command(epilog=BUDGETS_EPILOG)
-@takes_a_month("A month; the same as PERIOD (default: the newest with facts).")
+@period_argument("A month; the same as PERIOD (default: the newest with facts).")
 @click.option("--tenant", default="", help="Only this tenant.")
 @home_option
 @output_option

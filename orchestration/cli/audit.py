@@ -35,7 +35,7 @@ from orchestration.cli.output import (
     output_option,
     progress,
 )
-from orchestration.cli.time_arguments import NEWEST_WITH_FACTS, newest_month_note, takes_a_month
+from orchestration.cli.time_arguments import NEWEST_WITH_FACTS, newest_month_note, period_argument
 from orchestration.open_home import OpenHome
 from orchestration.steps import repair_facts, verify_landing
 from warehouse.home import Home
@@ -139,7 +139,7 @@ Examples:
 
 
 @click.command(epilog=COMPARE_EPILOG)
-@takes_a_month(NEWEST_WITH_FACTS)
+@period_argument(NEWEST_WITH_FACTS)
 @home_option
 @output_option
 def compare(period: BillingPeriod | None, home_path: Path, output: str) -> int:

@@ -33,9 +33,9 @@ from orchestration.cli.output import (
 from orchestration.cli.time_arguments import (
     NEWEST_CLOSED,
     OLDEST_OPEN,
-    or_newest_closed,
-    or_oldest_open,
-    takes_a_month,
+    period_argument,
+    period_or_newest_closed,
+    period_or_oldest_open,
 )
 from orchestration.open_home import OpenHome, holder
 from orchestration.publishing import snapshot
@@ -51,7 +51,7 @@ Examples:
 
 
 @click.command(epilog=CLOSE_EPILOG)
-@takes_a_month(OLDEST_OPEN)
+@period_argument(OLDEST_OPEN)
 @click.option(
     "--dry-run/--issue", default=True, show_default=True, help="Print the documents only, or close."
 )
@@ -71,7 +71,7 @@ def close(
     The facts are checked again in the same step. The exit code is 1 if a finding blocks the close.
     """
     opened = OpenHome.at(home_path)
-    period = or_oldest_open(opened, period)
+    period = period_or_oldest_open(opened, period)
     if recheck if recheck is not None else not dry_run:
         _recheck(opened, period)
     with progress("Checking" if dry_run else "Closing"):
@@ -191,7 +191,9 @@ def void(number: str, reason: str, home_path: Path, output: str) -> None:
     snapshot(opened)
 
 
-def _listed(issued: NumberedDocument, record: Record, status: DocumentStatus) -> Mapping[str, str]:
+def _document_row(
+    issued: NumberedDocument, record: Record, status: DocumentStatus
+) -> Mapping[str, str]:
     """The row of a document in the list."""
     sealed = record.sealed(issued.sha256)
     currency = str(sealed["currency"])
@@ -214,18 +216,18 @@ Examples:
 
 
 @click.command(epilog=INVOICE_EPILOG)
-@takes_a_month(NEWEST_CLOSED)
+@period_argument(NEWEST_CLOSED)
 @click.option("--number", help="Number of the document to print from its sealed record.")
 @home_option
 @output_option
 def invoice(period: BillingPeriod | None, number: str | None, home_path: Path, output: str) -> int:
     """List the documents of PERIOD, or print one from its sealed record."""
     opened = OpenHome.at(home_path)
-    period, record = or_newest_closed(opened, period), opened.record
+    period, record = period_or_newest_closed(opened, period), opened.record
     issued = record.invoices(period.name)
     if number is None:
         ledger = record.ledger()
-        listed = [_listed(one, record, ledger.status(one.number)) for one in issued]
+        listed = [_document_row(one, record, ledger.status(one.number)) for one in issued]
         look = f"`gpu-ledger close {period}` shows the documents that a close would issue"
         emit(listed, output, empty=f"Nothing was issued for {period}; {look}.")
         return 0

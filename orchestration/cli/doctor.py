@@ -98,7 +98,7 @@ def doctor(
     printed as a patch for kubectl. In a pod it uses the pod's account, elsewhere a kubeconfig.
     """
     opened = OpenHome.at(home_path)
-    chosen = measured_now(opened, clusters)
+    chosen = clusters_measured_now(opened, clusters)
     with progress("Checking") as report:
         rows = [
             *check_sources(opened, chosen, report),
@@ -126,7 +126,7 @@ def doctor(
     return 1 if bad or not chosen else 0
 
 
-def measured_now(opened: OpenHome, clusters: Sequence[str] = ()) -> list[Cluster]:
+def clusters_measured_now(opened: OpenHome, clusters: Sequence[str] = ()) -> list[Cluster]:
     """The decisions about clusters that are valid now."""
     now = opened.clock.now()
     wanted = clusters or sorted({row.cluster_id for row in opened.decisions.clusters})
@@ -190,7 +190,7 @@ def check_deployment(opened: OpenHome) -> list[Row]:
     try:
         client = KubernetesClient(find_cluster_access())
     except LedgerError as error:
-        return [_row("", "rights", _prevented(error))]
+        return [_row("", "rights", _error_line(error))]
     with closing(client):
         checks: dict[str, Callable[[], Iterable[DoctorLine]]] = {
             "rights": partial(right_lines, client),
@@ -222,7 +222,7 @@ def _facts(opened: OpenHome) -> list[DoctorLine]:
     there, counted = periods_in(opened.home), switched_periods(opened.home)
     lines = []
     for name in sorted({*there, *counted, *opened.record.closed_periods()}):
-        problem = _problem_of(opened, name, is_there=name in there, was_counted=name in counted)
+        problem = _facts_problem(opened, name, is_there=name in there, was_counted=name in counted)
         if problem:
             remedy = f"gpu-ledger refresh --period {name}"
             lines.append(DoctorLine(FACTS, False, f"{name}: {problem}", remedy))
@@ -230,7 +230,7 @@ def _facts(opened: OpenHome) -> list[DoctorLine]:
     return lines or [DoctorLine(FACTS, True, fine)]
 
 
-def _problem_of(opened: OpenHome, period: str, *, is_there: bool, was_counted: bool) -> str:
+def _facts_problem(opened: OpenHome, period: str, *, is_there: bool, was_counted: bool) -> str:
     """The problem of a period's facts; empty if they are the ones that were built last."""
     if not is_there:
         return "its facts are not in the warehouse"
@@ -254,11 +254,11 @@ def _rows(cluster: str, source: str, check: Callable[[], Iterable[DoctorLine]]) 
     try:
         lines = list(check())
     except LedgerError as error:
-        lines = [_prevented(error)]
+        lines = [_error_line(error)]
     return [_row(cluster, source, line) for line in lines]
 
 
-def _prevented(error: LedgerError) -> DoctorLine:
+def _error_line(error: LedgerError) -> DoctorLine:
     return DoctorLine("can be queried", False, f"{error.where}: {error.seen}", error.remedy)
 
 

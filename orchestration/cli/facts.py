@@ -13,7 +13,7 @@ import click
 from domain.billing_period import BillingPeriod
 from orchestration import steps
 from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
-from orchestration.cli.time_arguments import OLDEST_OPEN, or_oldest_open, takes_a_month
+from orchestration.cli.time_arguments import OLDEST_OPEN, period_argument, period_or_oldest_open
 from orchestration.open_home import OpenHome
 from orchestration.publishing import snapshot
 from orchestration.steps import periods_to_refresh
@@ -27,7 +27,7 @@ Examples:
 
 
 @click.command(epilog=REFRESH_EPILOG)
-@takes_a_month(
+@period_argument(
     "The month to rebuild; the same as PERIOD (default: every open one with evidence; else the "
     "newest open one)."
 )
@@ -70,7 +70,7 @@ Examples:
 
 
 @click.command("check", epilog=CHECK_EPILOG)
-@takes_a_month(OLDEST_OPEN)
+@period_argument(OLDEST_OPEN)
 @home_option
 @output_option
 def check_period(period: BillingPeriod | None, home_path: Path, output: str) -> int:
@@ -79,7 +79,7 @@ def check_period(period: BillingPeriod | None, home_path: Path, output: str) -> 
     The exit code is 1 if a finding blocks the close.
     """
     opened = OpenHome.at(home_path)
-    period = or_oldest_open(opened, period)
+    period = period_or_oldest_open(opened, period)
     with progress("Checking"):
         check_result = steps.check_period(opened, period)
     rows = [

@@ -17,7 +17,7 @@ from domain.decisions import Source
 from domain.interval import format_instant
 from domain.money import format_estimate, format_nanos
 from orchestration.cli.output import emit, emit_result, home_option, output_option
-from orchestration.cli.time_arguments import INSTANT, newest_month_note, takes_a_month
+from orchestration.cli.time_arguments import INSTANT, newest_month_note, period_argument
 from orchestration.home_lock import url_of_web_ui
 from orchestration.open_home import OpenHome
 from orchestration.steps import ACCEPTED_GAPS, accept_gaps
@@ -37,7 +37,7 @@ Examples:
 
 
 @click.command(epilog=GAPS_EPILOG)
-@takes_a_month("The month; the same as PERIOD.")
+@period_argument("The month; the same as PERIOD.")
 @home_option
 @output_option
 def gaps(period: BillingPeriod | None, home_path: Path, output: str) -> int:

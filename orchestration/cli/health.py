@@ -17,7 +17,7 @@ from domain.csv_text import csv_text
 from domain.interval import format_instant
 from domain.money import format_nanos
 from orchestration.cli.output import emit, emit_document, home_option, output_option
-from orchestration.cli.time_arguments import newest_month_note, takes_a_month
+from orchestration.cli.time_arguments import newest_month_note, period_argument
 from warehouse.home import Home
 from warehouse.reports import health as report
 from warehouse.reports.opened_facts import open_facts
@@ -39,7 +39,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@takes_a_month("The month; the same as PERIOD (default: the newest one with facts).")
+@period_argument("The month; the same as PERIOD (default: the newest one with facts).")
 @click.option("--tenant", default="", help="Only problems that affected this tenant.")
 @click.option("--owners", is_flag=True, help="List workloads instead of problems.")
 @home_option
@@ -56,9 +56,9 @@ def health(
         if period is None:
             period = facts.newest
             click.echo(newest_month_note(period), err=True)
-        workloads = [_with_money(row) for row in report.owners(facts, period, tenant)]
+        workloads = [_format_amounts(row) for row in report.owners(facts, period, tenant)]
         found = report.problems(facts, period, tenant)
-        proposed = [_with_money(row) for row in report.credits_proposed(facts, period)]
+        proposed = [_format_amounts(row) for row in report.credits_proposed(facts, period)]
         outages = report.outages_proposed(facts, period, tenant)
     proposed = [row for row in proposed if tenant in ("", row["tenant"])]
     if output == "json":
@@ -95,7 +95,7 @@ def _cells(outage: dict[str, Any]) -> list[str]:
     ]
 
 
-def _with_money(row: dict[str, Any]) -> dict[str, Any]:
+def _format_amounts(row: dict[str, Any]) -> dict[str, Any]:
     """Nanos as amounts: text, so that no digit is lost."""
     return {
         name.removesuffix("_nanos"): format_nanos(int(value)) if name.endswith("_nanos") else value

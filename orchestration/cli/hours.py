@@ -16,7 +16,12 @@ from domain.billing_period import BillingPeriod
 from domain.interval import Interval
 from ingestion.evidence.hour_ledger import HourEntry, hour_ledger, is_ready
 from orchestration.cli.output import Row, emit, home_option, output_option
-from orchestration.cli.time_arguments import HOURS, OLDEST_OPEN, or_oldest_open, takes_a_month
+from orchestration.cli.time_arguments import (
+    HOURS,
+    OLDEST_OPEN,
+    period_argument,
+    period_or_oldest_open,
+)
 from orchestration.open_home import OpenHome
 from orchestration.open_hours import retention_days
 
@@ -45,7 +50,7 @@ ATTEMPT_COLUMNS = (
 
 
 @click.command(epilog=EPILOG)
-@takes_a_month(OLDEST_OPEN)
+@period_argument(OLDEST_OPEN)
 @click.option("--all", "show_all", is_flag=True, help="Also list complete hours.")
 @click.option("--attempts", "by_attempt", is_flag=True, help="Print one row for each attempt.")
 @click.option("--only", type=HOURS, help="Only whole hours A..B of the period, B not included.")
@@ -68,7 +73,7 @@ def hours(
     and by how many samples it differs from the successful attempt before it.
     """
     opened = OpenHome.at(home_path)
-    period = or_oldest_open(opened, period)
+    period = period_or_oldest_open(opened, period)
     now = opened.clock.now()
     window = only.clipped_to(period.interval) if only else period.interval
     expected = opened.decisions.expected_hours(window) if window else []

@@ -14,7 +14,7 @@ import click
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR, format_instant, hour_of
 from orchestration.cli.output import emit, emit_document, home_option, output_option
-from orchestration.cli.time_arguments import INSTANT, takes_a_month
+from orchestration.cli.time_arguments import INSTANT, period_argument
 from warehouse.home import Home
 from warehouse.reports import inventory as inventory_report
 from warehouse.reports import quotas as quota_report
@@ -86,7 +86,7 @@ Examples:
 
 
 @click.command(epilog=QUOTA_EPILOG)
-@takes_a_month("Every hour of a month; the same as PERIOD.")
+@period_argument("Every hour of a month; the same as PERIOD.")
 @click.option("--tenant", default="", help="Only this tenant.")
 @click.option("--at", type=INSTANT, help="The hour of this instant, in UTC.")
 @home_option

@@ -175,9 +175,9 @@ def plan(
         raise click.UsageError("give --want or --profile")
     if profile is not None and config_file is None:
         raise click.UsageError("--profile needs --config FILE")
-    wanted = _wanted(want) if want is not None else None
-    parsed = _parted(config_file)
-    page = _page(metrics_file)
+    wanted = _parse_wanted(want) if want is not None else None
+    parsed = _read_parted_file(config_file)
+    page = _read_page(metrics_file)
     catalogue = read_catalogue(products_path)
     with closing(KubernetesClient(find_cluster_access(kubeconfig))) as client:
         node = client.get(f"/api/v1/nodes/{quote(node_name, safe='')}")
@@ -279,7 +279,7 @@ def _product(label: str, catalogue: Catalogue, node: str) -> GpuProduct:
     return catalogue.choose(label.removesuffix("-SHARED").split("-MIG-")[0])
 
 
-def _page(file: BinaryIO | None) -> dict[int, _Card] | None:
+def _read_page(file: BinaryIO | None) -> dict[int, _Card] | None:
     """The cards of an exporter's page by index, or None without a page."""
     if file is None:
         return None
@@ -328,7 +328,7 @@ def _cards(
         ]
         seen = {p.key: {i for i, card in page.items() if p.key in card.pods} for p in pods}
     else:
-        cards = _configured(node, labels, geometry, product, parsed)
+        cards = _cards_by_labels(node, labels, geometry, product, parsed)
         seen = {}
     return [
         CardState(
@@ -350,7 +350,7 @@ def _instances(geometry: Geometry, card: _Card) -> Instances | None:
     return tuple(sorted(counts.items()))
 
 
-def _configured(
+def _cards_by_labels(
     node: str,
     labels: Mapping[str, str],
     geometry: Geometry,
@@ -409,11 +409,11 @@ def _offers(card: CardState, resource: str) -> bool:
 # --- the choice -----------------------------------------------------------------------------------
 
 
-def _parted(file: BinaryIO | None) -> PartedFile | None:
+def _read_parted_file(file: BinaryIO | None) -> PartedFile | None:
     return parse_parted_file(file.read(LARGEST_FILE_BYTES + 1), file.name) if file else None
 
 
-def _wanted(text: str) -> Counter[MigProfile]:
+def _parse_wanted(text: str) -> Counter[MigProfile]:
     wanted: Counter[MigProfile] = Counter()
     for part in text.split(","):
         name, equals, count = part.strip().rpartition("=")

@@ -15,7 +15,7 @@ import click
 
 from domain.billing_period import BillingPeriod
 from orchestration.cli.output import emit, emit_document, home_option, output_option
-from orchestration.cli.time_arguments import HOUR_STARTED, newest_month_note, takes_a_month
+from orchestration.cli.time_arguments import HOUR_STARTED, newest_month_note, period_argument
 from warehouse.home import Home
 from warehouse.reports import nodes as report
 from warehouse.reports.opened_facts import open_facts
@@ -45,7 +45,7 @@ IS_LOWER_BOUND = "is_lower_bound"
 
 
 @click.command(epilog=NODES_EPILOG)
-@takes_a_month(
+@period_argument(
     "Every expected hour of a month; the same as PERIOD (default: the newest one with facts)."
 )
 @click.option("--hour", type=HOUR_STARTED, help="One hour, by its start, in UTC.")
@@ -77,9 +77,13 @@ def nodes(
         if not rows and output == "table":
             click.echo(f"No cluster is measured in {period}, by decisions/clusters.csv.")
             return
-        columns = report.MONTH_COLUMNS if output == "csv" else _shown(report.MONTH_COLUMNS, rows)
+        columns = (
+            report.MONTH_COLUMNS
+            if output == "csv"
+            else _columns_to_show(report.MONTH_COLUMNS, rows)
+        )
         emit(rows, output, columns, title=f"Node-hours of {period}")
-        click.echo(left_out(rows), err=True)
+        click.echo(unmeasured_note(rows), err=True)
         if output == "table" and IS_LOWER_BOUND in columns:
             click.echo(LOWER, err=True)
         return
@@ -92,14 +96,14 @@ def nodes(
     if not clusters:
         click.echo("No cluster is measured in this hour; see `gpu-ledger hours`.")
         return
-    emit(clusters, output, _shown(report.CLUSTER_COLUMNS, clusters), title="Clusters")
-    emit(rows, output, _shown(report.NODE_COLUMNS, rows), title="Nodes")
+    emit(clusters, output, _columns_to_show(report.CLUSTER_COLUMNS, clusters), title="Clusters")
+    emit(rows, output, _columns_to_show(report.NODE_COLUMNS, rows), title="Nodes")
     click.echo(f"{LEGEND} {BOUND_LEGEND}")
     if any(row[IS_LOWER_BOUND] for row in clusters):
         click.echo(LOWER)
 
 
-def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
+def _columns_to_show(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
     """The columns for a table: a bound only where it differs from the number."""
     bounds = {
         name: name.removesuffix(BOUND)
@@ -112,7 +116,7 @@ def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list
     return [name for name in columns if name not in same]
 
 
-def left_out(rows: Sequence[Mapping[str, object]]) -> str:
+def unmeasured_note(rows: Sequence[Mapping[str, object]]) -> str:
     """A sentence with the hours that were not measured, or only in part."""
     hours = {(row["cluster_name"], row["hour_started_at"], row["measurement"]) for row in rows}
     counted = Counter(str(measurement) for *_, measurement in hours)

@@ -32,7 +32,7 @@ from rich.text import Text
 
 from domain.csv_text import csv_text
 from domain.interval import format_instant
-from orchestration.cli.terminal import VisibleStream, visible
+from orchestration.cli.terminal import EscapingStream, escape_controls
 
 Progress = Callable[[int, int, str], None]
 Row = Mapping[str, Any]
@@ -47,7 +47,7 @@ BETWEEN_COLUMNS, AT_THE_EDGES = 3, 2
 
 def _terminal_of(stream: TextIO) -> TextIO:
     """The terminal itself for rich, whose colours and bars are control characters too."""
-    return stream.terminal if isinstance(stream, VisibleStream) else stream
+    return stream.terminal if isinstance(stream, EscapingStream) else stream
 
 
 def output_option(command: Decorated) -> Decorated:
@@ -157,7 +157,7 @@ def _text(value: object) -> str:
 
 def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
     """Print a table; if a word would have to be broken, print one record below the other."""
-    cells = [[visible(_text(row.get(name))) for name in names] for row in rows]
+    cells = [[escape_controls(_text(row.get(name))) for name in names] for row in rows]
     widths = [
         (max(map(_longest_word, column)), max(map(cell_len, column)))
         for column in ([name, *(row[n] for row in cells)] for n, name in enumerate(names))
@@ -171,7 +171,7 @@ def _table(rows: Sequence[Row], names: Sequence[str], title: str) -> None:
     )
     fitted = fit_columns(widths, console.width - BETWEEN_COLUMNS * (len(names) - 1) - AT_THE_EDGES)
     if title:  # a table would break its title at its own width
-        console.print(Text(visible(title), style="table.title"), soft_wrap=True)
+        console.print(Text(escape_controls(title), style="table.title"), soft_wrap=True)
     if fitted is None:
         click.echo("\n" + "\n\n".join(_record(names, row) for row in cells) + "\n")
         return
@@ -234,7 +234,7 @@ def progress(title: str) -> Iterator[Progress]:
         task = bars.add_task(title, total=None, about="")
 
         def report(done: int, total: int, about: str) -> None:
-            bars.update(task, completed=done, total=total, about=visible(about))
+            bars.update(task, completed=done, total=total, about=escape_controls(about))
 
         yield report
 

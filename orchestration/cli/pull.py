@@ -15,7 +15,7 @@ from domain.decisions import Source
 from domain.errors import LedgerError
 from domain.interval import Interval
 from orchestration.cli.output import emit, home_option, output_option, progress
-from orchestration.cli.time_arguments import HOURS, takes_a_month
+from orchestration.cli.time_arguments import HOURS, period_argument
 from orchestration.open_home import OpenHome
 from orchestration.open_hours import due_windows, open_entries
 from orchestration.steps import pull as pull_hours
@@ -34,7 +34,7 @@ Examples:
 
 
 @click.command(epilog=PULL_EPILOG)
-@takes_a_month("All hours of a month; the same as PERIOD.")
+@period_argument("All hours of a month; the same as PERIOD.")
 @click.option("--hours", "window", type=HOURS, help="Whole hours A..B, B not included.")
 @click.option("--cluster", "clusters", multiple=True, help="Only this cluster ID (repeatable).")
 @click.option(

@@ -13,7 +13,7 @@ import click
 from domain.billing_period import BillingPeriod
 from domain.money import format_nanos
 from orchestration.cli.output import emit, emit_document, home_option, output_option, progress
-from orchestration.cli.time_arguments import NEWEST_CLOSED, or_newest_closed, takes_a_month
+from orchestration.cli.time_arguments import NEWEST_CLOSED, period_argument, period_or_newest_closed
 from orchestration.open_home import OpenHome
 from orchestration.steps import recount as recount_period
 
@@ -27,7 +27,7 @@ Examples:
 
 
 @click.command(epilog=RECOUNT_EPILOG)
-@takes_a_month(NEWEST_CLOSED)
+@period_argument(NEWEST_CLOSED)
 @click.option(
     "--dry-run/--record", default=True, show_default=True, help="Print or record the corrections."
 )
@@ -40,7 +40,7 @@ def recount(period: BillingPeriod | None, dry_run: bool, home_path: Path, output
     facts, the invoices and the warehouse stay unchanged.
     """
     opened = OpenHome.at(home_path)
-    period = or_newest_closed(opened, period)
+    period = period_or_newest_closed(opened, period)
     with progress("Recalculating") as report:
         result = recount_period(opened, period, dry_run=dry_run, progress=report)
     rows = [

@@ -111,7 +111,7 @@ _NAMED = "orchestration.cli.time_arguments"
 """Key under which click's context keeps the month of --period until the argument is read."""
 
 
-def takes_a_month(help_text: str) -> Callable[[Decorated], Decorated]:
+def period_argument(help_text: str) -> Callable[[Decorated], Decorated]:
     """Add the optional argument PERIOD, with the option --period as another spelling."""
 
     def named(ctx: click.Context, param: click.Parameter, value: BillingPeriod | None) -> None:
@@ -145,27 +145,27 @@ def takes_a_month(help_text: str) -> Callable[[Decorated], Decorated]:
     return decorated
 
 
-def or_oldest_open(opened: OpenHome, period: BillingPeriod | None) -> BillingPeriod:
+def period_or_oldest_open(opened: OpenHome, period: BillingPeriod | None) -> BillingPeriod:
     """The given month; by default the oldest open one, which is the next to close."""
     if period is not None:
         return period
     periods = open_periods(opened)
     if not periods:
         raise click.UsageError("no month is open; name one, such as 2026-10")
-    return _announced(periods[0], "the oldest open month")
+    return _announce(periods[0], "the oldest open month")
 
 
-def or_newest_closed(opened: OpenHome, period: BillingPeriod | None) -> BillingPeriod:
+def period_or_newest_closed(opened: OpenHome, period: BillingPeriod | None) -> BillingPeriod:
     """The given month; by default the newest closed one."""
     if period is not None:
         return period
     closed = sorted(opened.record.closed_periods())
     if not closed:
         raise click.UsageError("no month is closed; name one, such as 2026-10")
-    return _announced(BillingPeriod(closed[-1]), "the newest closed month")
+    return _announce(BillingPeriod(closed[-1]), "the newest closed month")
 
 
-def _announced(period: BillingPeriod, role: str) -> BillingPeriod:
+def _announce(period: BillingPeriod, role: str) -> BillingPeriod:
     click.echo(f"No period was named; this is {period}, {role}.", err=True)
     return period
 

@@ -24,7 +24,7 @@ from orchestration.cli.output import emit, emit_document, home_option, output_op
 from orchestration.cli.time_arguments import (
     INSTANT,
     newest_month_note,
-    takes_a_month,
+    period_argument,
     window_of,
 )
 from orchestration.open_home import OpenHome
@@ -58,7 +58,7 @@ Examples:
 
 
 @click.command(epilog=USAGE_EPILOG)
-@takes_a_month("A whole month; the same as PERIOD (default: the newest with facts).")
+@period_argument("A whole month; the same as PERIOD (default: the newest with facts).")
 @click.option("--tenant", default="", help="Only this tenant.")
 @click.option("--from", "started", type=INSTANT, help="First second, in UTC.")
 @click.option("--to", "ended", type=INSTANT, help="First second after the window, in UTC.")
@@ -145,7 +145,7 @@ def usage(
             click.echo(notes[-1], err=True)
         return
     if rows:
-        emit(_aligned(rows), output, columns, title=f"Usage by {by}, {_span(window)}")
+        emit(_align_amounts(rows), output, columns, title=f"Usage by {by}, {_span(window)}")
     for total in _totals(found, unit):
         click.echo(_total_line(total, unit, final=final))
     for note in notes:
@@ -214,7 +214,7 @@ def _nanos(nanos: int, currency: str, *, digits: bool = False) -> str:
     return f"{whole}.{part:0<{decimals}}"
 
 
-def _aligned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _align_amounts(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows, with as many decimals in each amount as the longest has."""
     longest = max((len(str(row["cost"]).partition(".")[2]) for row in rows), default=0)
     return [

@@ -24,7 +24,7 @@ from orchestration.dagster_code.hour_events import EvidenceKeys, coverage_observ
 from orchestration.dagster_code.model_assets import OWNERS, POOL, model_key
 from orchestration.dagster_code.model_graph import ModelGraph
 from orchestration.dagster_code.partitions import period_of
-from orchestration.dagster_code.resources import GivenHome, reported_errors
+from orchestration.dagster_code.resources import HomeParameter, report_errors
 from orchestration.dagster_code.run_tags import tag_run
 from orchestration.open_home import OpenHome
 
@@ -45,11 +45,11 @@ def check_assets(
         pool=POOL,
     )
     def check_and_publish(
-        context: dg.AssetExecutionContext, ledger_home: GivenHome
+        context: dg.AssetExecutionContext, ledger_home: HomeParameter
     ) -> Iterator[dg.MaterializeResult[None]]:
         period = period_of(context)
         tag_run(context, period)
-        with reported_errors():
+        with report_errors():
             opened = ledger_home.open()
             result = steps.check_period(opened, period)
             for event in coverage_observations(context.instance, opened, evidence, result):
@@ -69,8 +69,8 @@ def check_assets(
                 f"Not published; the previous copy is kept. Failed checks: {', '.join(failed)}"
             )
             return
-        with reported_errors():
-            yield _published(opened)
+        with report_errors():
+            yield _publish(opened)
 
     return check_and_publish
 
@@ -107,7 +107,7 @@ def _specs(graph: ModelGraph, partitions: dg.PartitionsDefinition[str]) -> Itera
     )
 
 
-def _published(opened: OpenHome) -> dg.MaterializeResult[None]:
+def _publish(opened: OpenHome) -> dg.MaterializeResult[None]:
     copy = publishing.publish(opened)
     return dg.MaterializeResult(
         asset_key=PUBLISHED,

@@ -23,7 +23,7 @@ from orchestration.dagster_code.check_assets import CHECK_RESULT, CHECKED_FACTS,
 from orchestration.dagster_code.hour_events import evidence_keys
 from orchestration.dagster_code.model_assets import OWNERS, POOL, model_key
 from orchestration.dagster_code.partitions import period_of
-from orchestration.dagster_code.resources import GivenHome, reported_errors
+from orchestration.dagster_code.resources import HomeParameter, report_errors
 from orchestration.dagster_code.run_tags import tag_run
 from orchestration.dagster_code.ui_links import close_link, command_cell
 from orchestration.open_home import OpenHome
@@ -48,11 +48,11 @@ def drafts_asset(partitions: dg.PartitionsDefinition[str]) -> dg.AssetsDefinitio
         pool=POOL,
     )
     def invoice_drafts(
-        context: dg.AssetExecutionContext, ledger_home: GivenHome
+        context: dg.AssetExecutionContext, ledger_home: HomeParameter
     ) -> dg.MaterializeResult[None]:
         period = period_of(context)
         tag_run(context, period)
-        with reported_errors():
+        with report_errors():
             opened = ledger_home.open()
             result = steps.close(opened, period, dry_run=True)
         return dg.MaterializeResult(metadata=close_metadata(opened, period, result))

@@ -31,7 +31,7 @@ from orchestration.dagster_code.hour_events import (
     unreported_incomplete_hours,
 )
 from orchestration.dagster_code.partitions import hour_name, hours_since, window_of
-from orchestration.dagster_code.resources import GivenHome, reported_errors
+from orchestration.dagster_code.resources import HomeParameter, report_errors
 from orchestration.dagster_code.run_tags import tag_run
 from orchestration.open_home import OpenHome
 from warehouse.manifest import Attempt
@@ -85,10 +85,10 @@ def _evidence_asset(
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def evidence(
-        context: dg.AssetExecutionContext, ledger_home: GivenHome
+        context: dg.AssetExecutionContext, ledger_home: HomeParameter
     ) -> Iterator[dg.AssetCheckResult]:
         keys = {(cluster_id, source): key}
-        with reported_errors():
+        with report_errors():
             opened = ledger_home.open()
             incomplete = _pull(context, opened, keys) if context.selected_asset_keys else []
             entries = open_hours.open_entries(opened)

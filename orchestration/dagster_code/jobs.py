@@ -28,7 +28,7 @@ from orchestration.dagster_code.evidence_assets import fail_if_incomplete, repor
 from orchestration.dagster_code.hour_events import evidence_keys
 from orchestration.dagster_code.model_assets import POOL
 from orchestration.dagster_code.partitions import hour_of_name
-from orchestration.dagster_code.resources import GivenHome, reported_errors
+from orchestration.dagster_code.resources import HomeParameter, report_errors
 from orchestration.dagster_code.run_tags import tag_run
 from orchestration.open_home import OpenHome
 from orchestration.publishing import snapshot
@@ -71,10 +71,10 @@ class PullHours(dg.Config):
 
 @dg.op(description="Query the configured hours, and land the responses.")
 def pull_configured_hours(
-    context: dg.OpExecutionContext, config: PullHours, ledger_home: GivenHome
+    context: dg.OpExecutionContext, config: PullHours, ledger_home: HomeParameter
 ) -> None:
     errors: list[LedgerError] = []
-    with reported_errors():
+    with report_errors():
         opened = ledger_home.open()
         tag_run(context, config.window.started_at)
         attempts = steps.pull(
@@ -108,9 +108,11 @@ class PullDueHours(dg.Config):
 
 
 @dg.op(description="Query the due hours: the newest first, then the oldest.")
-def pull_due(context: dg.OpExecutionContext, config: PullDueHours, ledger_home: GivenHome) -> None:
+def pull_due(
+    context: dg.OpExecutionContext, config: PullDueHours, ledger_home: HomeParameter
+) -> None:
     errors: list[LedgerError] = []
-    with reported_errors():
+    with report_errors():
         opened = ledger_home.open()
         tag_run(context, opened.clock.now())
         todo = choose_windows(
@@ -150,7 +152,7 @@ def _report_attempts(
     incomplete = report_hours(context, opened, keys, attempts)
     for error in errors[1:]:
         context.log.error(error.message())
-    with reported_errors():
+    with report_errors():
         if errors:
             raise errors[0]
     fail_if_incomplete(incomplete)
@@ -178,9 +180,9 @@ class ClosePeriod(dg.Config):
     "issuing, sample counts are compared with the stores, to find samples that arrived late.",
 )
 def close_one_period(
-    context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: GivenHome
+    context: dg.OpExecutionContext, config: ClosePeriod, ledger_home: HomeParameter
 ) -> None:
-    with reported_errors():
+    with report_errors():
         period = BillingPeriod(config.period)
         tag_run(context, period)
         opened = ledger_home.open()
@@ -206,7 +208,7 @@ def close_one_period(
         )
     for document in result.invoices:
         context.log.info(f"{document.number} {document.tenant} {document.sha256}")
-    with reported_errors():
+    with report_errors():
         snapshot(opened)
 
 
@@ -230,8 +232,8 @@ def close_period() -> None:
     pool=POOL,
     description="Post budget alerts and alerts about the ledger to all Alertmanagers.",
 )
-def send_due_alerts(context: dg.OpExecutionContext, ledger_home: GivenHome) -> None:
-    with reported_errors():
+def send_due_alerts(context: dg.OpExecutionContext, ledger_home: HomeParameter) -> None:
+    with report_errors():
         opened = ledger_home.open()
         result = send(opened)
         for problem in result.problems:

@@ -14,7 +14,7 @@ from orchestration import steps
 from orchestration.dagster_code.hour_events import EvidenceKeys
 from orchestration.dagster_code.model_graph import Model, ModelGraph, ModelTest
 from orchestration.dagster_code.partitions import period_of
-from orchestration.dagster_code.resources import GivenHome, reported_errors
+from orchestration.dagster_code.resources import HomeParameter, report_errors
 from orchestration.dagster_code.run_tags import tag_run
 from orchestration.model_documentation import kept_lineage
 from warehouse.build import BuildResult
@@ -59,11 +59,11 @@ def model_assets(
         pool=POOL,
     )
     def models_of_a_period(
-        context: dg.AssetExecutionContext, ledger_home: GivenHome
+        context: dg.AssetExecutionContext, ledger_home: HomeParameter
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         period = period_of(context)
         tag_run(context, period)
-        with reported_errors():
+        with report_errors():
             result = steps.refresh(ledger_home.open(), period)
         yield from build_events(graph, result)
 
@@ -124,7 +124,7 @@ def _spec(
     ]
     return dg.AssetSpec(
         model_key(model.name),
-        deps=[*(model_key(name) for name in model.depends_on), *_reads(model, evidence)],
+        deps=[*(model_key(name) for name in model.depends_on), *_evidence_deps(model, evidence)],
         description=model.description,
         group_name=GROUP_OF_LAYER.get(model.layer, "warehouse"),
         owners=OWNERS,
@@ -138,7 +138,7 @@ def _spec(
     )
 
 
-def _reads(model: Model, evidence: EvidenceKeys) -> Sequence[dg.AssetKey]:
+def _evidence_deps(model: Model, evidence: EvidenceKeys) -> Sequence[dg.AssetKey]:
     if not model.reads:
         return []
     sources = SOURCES_OF.get(model.reads, ())

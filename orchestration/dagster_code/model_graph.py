@@ -82,12 +82,12 @@ def parse_graph(folder: Path, database: Path) -> ModelGraph:
     models = [_parsed_model(node) for node in nodes.values() if node.resource_type in kinds]
     tests = [_parsed_test(node) for node in nodes.values() if node.resource_type == "test"]
     return ModelGraph(
-        _parents_first(models),
+        _sort_parents_first(models),
         tuple(sorted((t for t in tests if t.model), key=lambda test: test.name)),
     )
 
 
-def _parents_first(models: Iterable[Model]) -> tuple[Model, ...]:
+def _sort_parents_first(models: Iterable[Model]) -> tuple[Model, ...]:
     """The models in the order of a build; by name where the order is free."""
     left = {model.name: model for model in models}
     order: list[Model] = []
@@ -108,12 +108,12 @@ def _parsed_model(node: Any) -> Model:
             for column in node.columns.values()
         ),
         depends_on=tuple(sorted(parts[-1] for parts in kinds if parts[0] in ("model", "seed"))),
-        reads=_staged_from(node.name) if any(parts[0] == "source" for parts in kinds) else "",
+        reads=_source_of(node.name) if any(parts[0] == "source" for parts in kinds) else "",
         code_version=node.checksum.checksum[:16],
     )
 
 
-def _staged_from(name: str) -> str:
+def _source_of(name: str) -> str:
     """`stg_thanos__series` is staged from thanos: the layer and the source are in the name."""
     return name.removeprefix("stg_").partition("__")[0]
 

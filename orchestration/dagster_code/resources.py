@@ -35,7 +35,7 @@ class LedgerHome:
         return OpenHome.at(Path(self.path), clock_of(self.now))
 
 
-GivenHome = dg.ResourceParam[LedgerHome]
+HomeParameter = dg.ResourceParam[LedgerHome]
 """The type of the parameter by which assets, ops, sensors and schedules receive the home."""
 
 
@@ -57,7 +57,7 @@ WAREHOUSE_WAIT_SECONDS = 60.0
 
 
 @contextmanager
-def reported_errors() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Fail the run with the four parts of an error; if the warehouse is locked, retry later."""
     try:
         yield

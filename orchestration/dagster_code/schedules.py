@@ -12,7 +12,7 @@ import dagster as dg
 
 from orchestration import open_hours, period_state
 from orchestration.dagster_code.jobs import DueHours, close_period, pull_due_hours, send_alerts
-from orchestration.dagster_code.resources import GivenHome
+from orchestration.dagster_code.resources import HomeParameter
 from orchestration.dagster_code.run_tags import PERIOD, PRIORITY, REQUESTED_BY
 from orchestration.dagster_code.sensors import LIVE_PRIORITY, OLD_PRIORITY, period_request
 from orchestration.period_state import CLEAN
@@ -70,7 +70,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         description="Checks every open period again, whether or not it has changed.",
     )
     def nightly_check(
-        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
+        context: dg.ScheduleEvaluationContext, ledger_home: HomeParameter
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         periods = [
@@ -92,7 +92,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         description="Checks each open period daily after its grace time, and drafts its invoices.",
     )
     def period_drafts(
-        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
+        context: dg.ScheduleEvaluationContext, ledger_home: HomeParameter
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         periods = period_state.closable_periods(opened)
@@ -110,7 +110,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         description="With close_on_schedule: closes the oldest open period if nothing blocks it.",
     )
     def period_close(
-        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
+        context: dg.ScheduleEvaluationContext, ledger_home: HomeParameter
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         opened = ledger_home.open()
         # Only the oldest: periods are closed in order.
@@ -136,7 +136,7 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         description="Sends budget alerts and alerts about the ledger, if [alerts] send is true.",
     )
     def alerts(
-        context: dg.ScheduleEvaluationContext, ledger_home: GivenHome
+        context: dg.ScheduleEvaluationContext, ledger_home: HomeParameter
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
         if ledger_home.open().settings.alerts.send:
             yield dg.RunRequest(tags={REQUESTED_BY: "alerts"})

@@ -40,7 +40,7 @@ from orchestration.dagster_code.jobs import (
     pull_hours,
 )
 from orchestration.dagster_code.partitions import hour_name, hour_of_name
-from orchestration.dagster_code.resources import GivenHome
+from orchestration.dagster_code.resources import HomeParameter
 from orchestration.dagster_code.run_tags import (
     PERIOD,
     PRIORITY,
@@ -98,7 +98,9 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Pulls all due hours: the newest first, then from the oldest.",
     )
-    def hours_due(context: dg.SensorEvaluationContext, ledger_home: GivenHome) -> dg.SensorResult:
+    def hours_due(
+        context: dg.SensorEvaluationContext, ledger_home: HomeParameter
+    ) -> dg.SensorResult:
         # In this order: an hour that lands between the two readings is in the second one.
         busy = hours_in_progress(context.instance, keys)
         requested = due_in_progress(context.instance)
@@ -245,12 +247,12 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
         description="Rebuilds a period's facts when hours, decisions or models have changed.",
     )
     def facts_outdated(
-        context: dg.SensorEvaluationContext, ledger_home: GivenHome
+        context: dg.SensorEvaluationContext, ledger_home: HomeParameter
     ) -> dg.SensorResult:
         opened = ledger_home.open()
         behind = [p for p in open_hours.open_periods(opened) if period_state.needs_build(opened, p)]
-        free = _without_runs(context.instance, behind, ("refresh_period", "draft_period"))
-        waiting_since = _instant(context.cursor) if behind else None
+        free = _periods_without_runs(context.instance, behind, ("refresh_period", "draft_period"))
+        waiting_since = _parse_cursor(context.cursor) if behind else None
         now = opened.clock.now().replace(microsecond=0)
         if free and _hours_in_progress(context.instance):
             waiting_since = waiting_since or now
@@ -277,7 +279,7 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
         description="Checks facts that have not been checked since they were built.",
     )
     def facts_unchecked(
-        context: dg.SensorEvaluationContext, ledger_home: GivenHome
+        context: dg.SensorEvaluationContext, ledger_home: HomeParameter
     ) -> dg.SensorResult:
         opened = ledger_home.open()
         periods = open_hours.open_periods(opened)
@@ -288,7 +290,7 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
             and not period_state.needs_build(opened, period)
         ]
         writers = ("refresh_period", "draft_period", "check_period")
-        free = _without_runs(context.instance, todo, writers)
+        free = _periods_without_runs(context.instance, todo, writers)
         return dg.SensorResult(
             run_requests=[period_request(period, "facts_unchecked") for period in free],
             skip_reason=None if free else period_state.close_proposal(opened),
@@ -303,7 +305,7 @@ def period_request(period: BillingPeriod, requested_by: str) -> dg.RunRequest:
     )
 
 
-def _without_runs(
+def _periods_without_runs(
     instance: dg.DagsterInstance, periods: Sequence[BillingPeriod], jobs: Sequence[str]
 ) -> list[BillingPeriod]:
     """The periods for which none of these jobs is in progress."""
@@ -323,5 +325,5 @@ def _names(periods: Sequence[BillingPeriod]) -> str:
     return ", ".join(period.name for period in periods)
 
 
-def _instant(cursor: str | None) -> datetime | None:
+def _parse_cursor(cursor: str | None) -> datetime | None:
     return parse_instant(cursor) if cursor and cursor != "-" else None

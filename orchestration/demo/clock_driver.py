@@ -42,7 +42,7 @@ class DrivenFleet(Protocol):
 
 
 @contextmanager
-def collecting(opened: OpenHome, running: DrivenFleet) -> Iterator[dict[str, Collector]]:
+def run_collectors(opened: OpenHome, running: DrivenFleet) -> Iterator[dict[str, Collector]]:
     """A collector per cluster, in threads of this process, until the block is left."""
     stop = threading.Event()
     collectors = {
@@ -68,7 +68,7 @@ def drive_clock(
 
     `progress` is called at each stop, after all collectors have reached it.
     """
-    found = instants(running, span)
+    found = clock_stops(running, span)
     _set_stop(collectors, running.clock.now())
     _wait_for(running, collectors, running.clock.now())
     for number, (instant, clusters) in enumerate(found.items(), 1):
@@ -81,7 +81,7 @@ def drive_clock(
     return len(found)
 
 
-def instants(running: DrivenFleet, span: Interval) -> dict[datetime, set[str]]:
+def clock_stops(running: DrivenFleet, span: Interval) -> dict[datetime, set[str]]:
     """The instants at which the clock stops, with the clusters that have an event there."""
     now = running.clock.now()
     first = max(int(now.timestamp()), int(span.started_at.timestamp()))

@@ -20,7 +20,7 @@ from domain.interval import HOUR, Interval, format_instant, subtract
 from fake_gpu.clock import epoch
 from fake_gpu.fleet.model import Fleet
 from orchestration import steps
-from orchestration.demo.clock_driver import DrivenFleet, collecting, drive_clock
+from orchestration.demo.clock_driver import DrivenFleet, drive_clock, run_collectors
 from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import serve_in_own_process
 from orchestration.open_home import OpenHome
@@ -98,7 +98,7 @@ def run_demo(
 
 def watch(opened: OpenHome, running: DrivenFleet, span: Interval, bar: Bar) -> None:
     """Let the simulated time pass, with a collector for each cluster."""
-    with collecting(opened, running) as collectors, bar("Simulating the month") as report:
+    with run_collectors(opened, running) as collectors, bar("Simulating the month") as report:
         drive_clock(running, collectors, span, report)
 
 

@@ -24,7 +24,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration import steps
-from orchestration.demo.clock_driver import collecting, drive_clock
+from orchestration.demo.clock_driver import drive_clock, run_collectors
 from orchestration.demo.closed_month import AFTER, Bar
 from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import START_BEFORE
@@ -62,7 +62,7 @@ def open_month(scenario: str, path: Path, bar: Bar) -> Iterator[OpenMonth]:
         # The clock stops once an hour. Events of the last measured hour must arrive before it ends,
         # because the journal of the next hour is not pulled.
         last_second = span.ended_at - timedelta(seconds=1)
-        with collecting(opened, running) as collectors, bar("Simulating the month") as report:
+        with run_collectors(opened, running) as collectors, bar("Simulating the month") as report:
             drive_clock(running, collectors, Interval(clock.now(), last_second), report)
             running.advance_to(last_second)
             drive_clock(running, collectors, Interval(last_second, span.ended_at + HOUR), report)

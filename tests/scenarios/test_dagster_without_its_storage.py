@@ -29,7 +29,7 @@ from ingestion.kubernetes.collector import Collector
 from orchestration import open_hours, steps
 from orchestration.cluster_collector import collector_of
 from orchestration.dagster_code.partitions import hour_name
-from orchestration.demo.clock_driver import instants
+from orchestration.demo.clock_driver import clock_stops
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from orchestration.open_hours import is_complete
@@ -94,7 +94,7 @@ class Collectors:
 
     def live_until(self, end: datetime) -> None:
         now = self.running.clock.now()
-        for instant in instants(self.running, Interval(now, end)):
+        for instant in clock_stops(self.running, Interval(now, end)):
             self.running.advance_to(instant)
             for cluster_id in self._at_work:
                 self._wait(cluster_id)

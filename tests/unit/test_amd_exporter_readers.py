@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amd_exporter import amd_smi, rocm_smi
-from amd_exporter.devices import LIMITS, LogicalDevice, complete, number, pci_address, unique_id
+from amd_exporter.devices import (
+    LIMITS,
+    LogicalDevice,
+    complete_devices,
+    number,
+    pci_address,
+    unique_id,
+)
 from tests.fake_rocm import amd_smi_gpu, partitioned_card
 from tests.shared_data import shared_text
 
@@ -22,7 +29,7 @@ PERCENT_TOLERANCE = 1e-9
 
 
 def captured(name: str) -> tuple[LogicalDevice, ...]:
-    devices, dropped = complete(rocm_smi.read(json.loads(shared_text(f"amd/{name}.json"))))
+    devices, dropped = complete_devices(rocm_smi.read(json.loads(shared_text(f"amd/{name}.json"))))
     assert not dropped
     return devices
 
@@ -91,7 +98,7 @@ def test_memory_use_of_old_rocm_is_activity_and_not_allocation() -> None:
 def from_amd_smi(*gpus: dict[str, Any], wrapped: bool = True) -> tuple[LogicalDevice, ...]:
     documents = [[{"gpu": gpu["gpu"], **gpu[name]} for gpu in gpus] for name in NAMES]
     shaped = [{"gpu_data": rows} if wrapped else rows for rows in documents]
-    return complete(amd_smi.read(*shaped))[0]
+    return complete_devices(amd_smi.read(*shaped))[0]
 
 
 NAMES = ("metric", "list", "static")
@@ -196,7 +203,7 @@ def test_a_virtual_function_of_a_whole_card_keeps_its_activity() -> None:
 )
 def test_an_impossible_value_is_dropped_and_counted(quantity: str, value: float) -> None:
     device = LogicalDevice("0", "", "0000:01:00.0", "", readings={quantity: value, "healthy": 1})
-    [shown], dropped = complete([device])
+    [shown], dropped = complete_devices([device])
     assert quantity not in shown.readings
     assert shown.readings["healthy"] == 1
     assert dropped == {quantity.partition("/")[0]: 1}
@@ -204,7 +211,7 @@ def test_an_impossible_value_is_dropped_and_counted(quantity: str, value: float)
 
 def test_memory_use_above_the_memory_size_is_dropped() -> None:
     readings = {"memory_used_bytes": 3.0, "memory_total_bytes": 2.0}
-    [shown], dropped = complete([LogicalDevice("0", "", "", "", readings=readings)])
+    [shown], dropped = complete_devices([LogicalDevice("0", "", "", "", readings=readings)])
     assert shown.readings == {"memory_total_bytes": 2.0}
     assert dropped == {"memory_used_bytes": 1}
 
@@ -248,7 +255,7 @@ JSON = st.recursive(
 @given(JSON, JSON, JSON)
 def test_no_output_of_a_tool_crashes_the_reader(one: Any, two: Any, three: Any) -> None:
     for read in (rocm_smi.read(one), amd_smi.read(one, two, three), rocm_smi.read({"card0": one})):
-        devices, _ = complete(read)
+        devices, _ = complete_devices(read)
         for device in devices:
             for name, value in device.readings.items():
                 low, high = LIMITS[name.partition("/")[0]]

@@ -19,7 +19,7 @@ from fake_gpu.scenario.load import read_scenario
 from fake_gpu.serve import serve
 from ingestion.kubernetes.journal import segment_key
 from orchestration import steps
-from orchestration.cli.doctor import check_sources, measured_now
+from orchestration.cli.doctor import check_sources, clusters_measured_now
 from orchestration.cli.output import Row
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
@@ -57,7 +57,7 @@ def silent(done: int, total: int, what: str) -> None:
 
 
 def wrong(opened: OpenHome) -> dict[tuple[str, str], Row]:
-    rows = check_sources(opened, measured_now(opened), silent)
+    rows = check_sources(opened, clusters_measured_now(opened), silent)
     found = {(row["source"], row["check"]): row for row in rows if not row["fine"]}
     # The server of the fake API dates its responses by the machine, not by the driven clock.
     return {key: row for key, row in found.items() if key != ("kubernetes", "clocks agree")}
@@ -90,7 +90,7 @@ def test_evidence_is_as_fresh_as_its_dbt_source_declares(tmp_path: Path) -> None
             now = OpenHome(opened.home, StoppedClock(hours.ended_at + later))
             found = {
                 (row["source"], row["check"]): row
-                for row in check_sources(now, measured_now(now), silent)
+                for row in check_sources(now, clusters_measured_now(now), silent)
             }
             assert found["thanos", "evidence is fresh"]["fine"] is is_fine
             assert "ended 31 h ago" in found["thanos", "evidence is fresh"]["seen"]
@@ -120,7 +120,7 @@ def test_an_unreachable_source_is_a_line_and_the_others_are_checked(
 def test_only_currently_measured_clusters_are_checked(tmp_path: Path) -> None:
     with home(tmp_path) as opened:
         cluster_id = opened.decisions.clusters[0].cluster_id
-        assert [row.cluster_id for row in measured_now(opened)] == [cluster_id]
-        assert measured_now(opened, ["another"]) == []
+        assert [row.cluster_id for row in clusters_measured_now(opened)] == [cluster_id]
+        assert clusters_measured_now(opened, ["another"]) == []
         later = OpenHome(opened.home, VirtualClock(NOW + timedelta(days=30)))
-        assert measured_now(later) == []
+        assert clusters_measured_now(later) == []

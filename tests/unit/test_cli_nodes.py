@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestration.cli.nodes import left_out
+from orchestration.cli.nodes import unmeasured_note
 
 
 def rows(*measurements: str) -> list[dict[str, object]]:
@@ -15,10 +15,12 @@ def rows(*measurements: str) -> list[dict[str, object]]:
 
 
 def test_hours_without_a_value_and_partial_hours_are_counted_separately() -> None:
-    assert left_out(rows("measured", "measured")) == (
+    assert unmeasured_note(rows("measured", "measured")) == (
         "0 hours were not measured; they have no number."
     )
-    assert left_out(rows("measured", "not measured", "measured in part", "not measured")) == (
+    assert unmeasured_note(
+        rows("measured", "not measured", "measured in part", "not measured")
+    ) == (
         "2 hours were not measured; they have no number. "
         "1 were measured in part: their numbers cover that part."
     )

@@ -12,7 +12,7 @@ from domain.billing_period import BillingPeriod
 from domain.clock import StoppedClock
 from domain.interval import parse_instant
 from orchestration.cli.main import COMMANDS, cli
-from orchestration.cli.time_arguments import or_newest_closed, or_oldest_open
+from orchestration.cli.time_arguments import period_or_newest_closed, period_or_oldest_open
 from orchestration.open_home import OpenHome
 from warehouse.home import Home
 
@@ -63,10 +63,10 @@ def test_default_is_the_oldest_open_month(name: str, tmp_path: Path) -> None:
     rows += "c1,lab,2026-10-01,,samples,300,30,the first,Ada Example,2026-10-01\n"
     (home.decisions / "clusters.csv").write_text(rows)
     opened = OpenHome.at(home.path, StoppedClock(parse_instant("2026-11-04T00:00:00Z")))
-    assert or_oldest_open(opened, None) == OCTOBER
-    assert or_oldest_open(opened, BillingPeriod("2026-11")) == BillingPeriod("2026-11")
+    assert period_or_oldest_open(opened, None) == OCTOBER
+    assert period_or_oldest_open(opened, BillingPeriod("2026-11")) == BillingPeriod("2026-11")
     with pytest.raises(click.UsageError, match="no month is closed"):
-        or_newest_closed(opened, None)
+        period_or_newest_closed(opened, None)
     shown = leaf(name).get_help(click.Context(leaf(name)))
     assert "the oldest open one" in " ".join(shown.split())
 
@@ -74,7 +74,7 @@ def test_default_is_the_oldest_open_month(name: str, tmp_path: Path) -> None:
 def test_without_a_measured_cluster_no_month_is_open(tmp_path: Path) -> None:
     opened = OpenHome.at(Home.create(tmp_path / "home", "").path)
     with pytest.raises(click.UsageError, match="no month is open"):
-        or_oldest_open(opened, None)
+        period_or_oldest_open(opened, None)
 
 
 def test_a_month_does_not_carry_over_to_the_next_command() -> None:

@@ -16,7 +16,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from fake_gpu.serve import serve
 from orchestration.cli.collect import collect
-from orchestration.demo.clock_driver import DrivenFleet, collecting, drive_clock
+from orchestration.demo.clock_driver import DrivenFleet, drive_clock, run_collectors
 from orchestration.demo.demo_home import make_home
 from orchestration.demo.fleet_process import START_BEFORE, serve_in_own_process
 from orchestration.fleet_clock import FleetClock, SimulationStopped
@@ -31,7 +31,7 @@ def journal(
     """The bytes of every segment that collectors write during the scenario."""
     home = make_home(folder, running.fleet, thanos_url, urls)
     span = Interval(running.clock.now(), epoch(running.fleet.ended_at) + HOUR)
-    with collecting(OpenHome(home, running.clock), running) as collectors:
+    with run_collectors(OpenHome(home, running.clock), running) as collectors:
         drive_clock(running, collectors, span)
     return [path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))]
 

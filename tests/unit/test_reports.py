@@ -12,7 +12,7 @@ import pytest
 
 from domain.billing_period import BillingPeriod
 from domain.interval import Interval
-from orchestration.cli.nodes import _shown
+from orchestration.cli.nodes import _columns_to_show
 from orchestration.cli.usage import _label_notes
 from tests.marts_in_memory import START, facts
 from warehouse.reports import inventory, nodes, quotas
@@ -218,8 +218,8 @@ def test_a_node_hour_has_its_bound_and_the_method_of_its_count() -> None:
         (1, 1, "layouts", True),
         (2, 1, "by_devices", False),
     ]
-    assert "is_lower_bound" in _shown(nodes.NODE_COLUMNS, found)
-    assert "is_lower_bound" not in _shown(nodes.NODE_COLUMNS, found[1:])
+    assert "is_lower_bound" in _columns_to_show(nodes.NODE_COLUMNS, found)
+    assert "is_lower_bound" not in _columns_to_show(nodes.NODE_COLUMNS, found[1:])
 
 
 def test_devices_without_readings_are_marked_as_counted_only() -> None:
