@@ -214,7 +214,7 @@ def token_lines(settings: Settings) -> Iterator[DoctorLine]:
 
 
 def _view_binding(connection: Connection) -> str:
-    """The binding with which OpenShift's Thanos Querier answers the ledger."""
+    """The binding that permits the ledger to query OpenShift's Thanos Querier."""
     if "thanos-querier.openshift-monitoring" not in connection.url:
         return ""
     return yaml_text(

@@ -3,8 +3,8 @@
 Put here: the periods that are open, and reading their attempts often and cheaply.
 Not here: the rule by which an hour is due (`ingestion.evidence.hour_ledger`), or pulling.
 
-All hours of a period that is not closed are pulled until they are complete. The hours of a closed
-period are not: evidence for it is added by people, and becomes corrections.
+All hours of an open period are pulled until they are complete. The hours of a closed period are
+not pulled: evidence that is added to it later becomes corrections.
 """
 
 from __future__ import annotations

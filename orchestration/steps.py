@@ -291,7 +291,7 @@ def recheck_before_close(
 ) -> RecheckResult:
     """Recheck a period that is about to close, and rebuild its facts with late samples.
 
-    A closed period is skipped: evidence for it is added by people, and becomes corrections.
+    A closed period is skipped: evidence that is added to it later becomes corrections.
     """
     if period.name in opened.record.closed_periods():
         return RecheckResult(0, (), {})

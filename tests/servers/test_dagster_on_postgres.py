@@ -128,7 +128,7 @@ def test_the_url_may_be_in_a_file_and_the_pool_is_created_at_start(
 def test_a_restart_of_the_database_during_a_backfill_has_no_effect(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = evidence_assets.report
+    report = evidence_assets.report_hours
 
     def restarted(*arguments: object) -> list[str]:
         server.stop()
@@ -147,7 +147,7 @@ def test_a_restart_of_the_database_during_a_backfill_has_no_effect(
 def test_the_database_stops_during_a_backfill_and_starts_too_late_for_it(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = evidence_assets.report
+    report = evidence_assets.report_hours
 
     def gone(*arguments: object) -> list[str]:
         server.stop()
@@ -155,7 +155,7 @@ def test_the_database_stops_during_a_backfill_and_starts_too_late_for_it(
 
     with dagster_of(home, monkeypatch) as dagster:
         with monkeypatch.context() as patch:
-            patch.setattr(evidence_assets, "report", gone)
+            patch.setattr(evidence_assets, "report_hours", gone)
             with pytest.raises(DagsterPostgresException):
                 dagster.materialize(SAMPLES, first=NAMES[0], last=NAMES[5])
         server.start()

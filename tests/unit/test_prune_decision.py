@@ -258,7 +258,7 @@ def _cases(part: tuple[int, str, int]) -> list[Case]:
 
 def test_the_random_test_notices_a_missing_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule about gaps, a busy workload is decided to be idle."""
-    monkeypatch.setattr("idle_pruner.decision._incomplete", lambda reading, evidence: "")
+    monkeypatch.setattr("idle_pruner.decision._defect", lambda reading, evidence: "")
     monkeypatch.setattr("tests.unit.test_prune_decision.FAULTS", (lose_the_busy_samples,))
     with pytest.raises(AssertionError, match="lose_the_busy_samples"):
         list(check_random_workloads(200, "broken"))
