@@ -619,7 +619,7 @@ def _print(document: Document) -> None:
         click.echo(f"warning: {name} {text}", err=True)
     scope = "drain" if document["needs_drain"] else "evictions" if pods else "cordon"
     sentences = {
-        "drain": "Every card changes: drain the node, which also evicts pods without GPUs.",
+        "drain": "Every card changes: the node has to be drained, with its pods without GPUs.",
         "evictions": "These evictions suffice; other pods of the node keep running.",
         "cordon": "No pod holds a card that changes.",
     }
