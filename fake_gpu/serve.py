@@ -24,7 +24,7 @@ from domain.errors import LedgerError, PortTaken
 from fake_gpu.clock import VirtualClock
 from fake_gpu.faults.ledger import FaultLedger
 from fake_gpu.fleet.build import build_fleet
-from fake_gpu.fleet.model import Fleet, instant
+from fake_gpu.fleet.model import Fleet
 from fake_gpu.kubernetes.writes import WorkloadPatch, WrittenObjects
 from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.takeover import TakeOvers, first_free_second, going_on, require_same_past
@@ -89,7 +89,7 @@ def build_views(
     written: Mapping[str, WrittenObjects] | None = None,
     change_workload: ChangeWorkload | None = None,
 ) -> Views:
-    """Everything that a fleet shows, over one clock."""
+    """The views of a fleet and its clusters, over one clock."""
     from fake_gpu.kubernetes.objects import ObjectHistory
     from fake_gpu.kubernetes.server import KubernetesApi
     from fake_gpu.prometheus.app import ApiOptions, make_app
@@ -351,8 +351,3 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*SETTLED_THRESHOLDS)
-
-
-def start_of(fleet: Fleet) -> datetime:
-    """Where a driven clock begins: at the scenario's start."""
-    return instant(fleet.started_at)

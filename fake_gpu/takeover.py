@@ -1,4 +1,4 @@
-"""Continuing with a changed scenario: its past must equal the past that was served.
+"""A change of the served scenario: its past must equal the past that was served.
 
 Put here: the scenario that goes on, comparing the past of two fleets, counting the attempts.
 Not here: switching the servers over (`serve`), or how one configuration follows another

@@ -152,4 +152,4 @@ class KwokBackend:
         return assigned_holdings(offers, pods, before)
 
     def close(self) -> None:
-        """Nothing serves: the node's status stays."""
+        """Do nothing: there is no server, and the status of the node stays."""

@@ -75,7 +75,7 @@ class EntityState(NamedTuple):
 
 
 def entities_of(node: Node) -> tuple[Entity, ...]:
-    """Everything of a node that exporters have ever spoken of."""
+    """All entities of a node that have had series."""
     grouped: dict[tuple[int, int, int, int], list[Device]] = {}
     for device in node.devices:
         if device.makeup == "passthrough":

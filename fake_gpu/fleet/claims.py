@@ -129,7 +129,7 @@ class ClaimDesk:
         return frozenset(still)
 
     def all_claims(self) -> tuple[ClaimLifetime, ...]:
-        """Finished and open ones, at the end of the simulation."""
+        """Finished and open claims, at the end of the simulation."""
         claims = [*self.finished, *(self._frozen(o, None) for o in self._open.values())]
         return tuple(sorted(claims, key=lambda c: (c.created_at, c.namespace, c.name)))
 

@@ -300,7 +300,7 @@ class ClusterSimulation:
             self.retry_pending(now)
 
     def retry_pending(self, now: int) -> None:
-        """Something became free: the waiting pods ask again, in their order."""
+        """Try to place the waiting pods again, in their order, after a device became free."""
         self.at(now, ASKS, self._retry)
 
     def _retry(self, now: int) -> None:

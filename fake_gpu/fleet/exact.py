@@ -65,7 +65,7 @@ def exact_pod(creator: PodCreator, spec: PodSpec, number: int) -> SimulatedPod:
 
 
 def _give_loads(pod: SimulatedPod, spec: PodSpec, draw: RandomStream) -> None:
-    """Drawn in the order in which they are written: one more at the end changes no other."""
+    """Draw loads in the order of the scenario: one more at the end changes no other."""
     for load in spec.card_loads:
         use = load.utilisation.draw(draw)
         if load.from_ is None:

@@ -170,7 +170,7 @@ class SimulatedCluster:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything: one simulated scenario."""
+    """One simulated scenario: all its clusters."""
 
     name: str
     seed: int

@@ -41,22 +41,6 @@ class Utilisation:
             rest -= seconds
         raise AssertionError("a rest shorter than the period lies in one of its steps")
 
-    def pct_seconds(self, elapsed: int) -> int:
-        """The integral of the function over `[0, elapsed)`, exactly."""
-        if elapsed <= 0:
-            return 0
-        period = self.period_seconds
-        lap, rest = divmod(elapsed, period)
-        per_lap = sum(seconds * pct for seconds, pct in self.steps)
-        if self.repeat is not None and lap >= self.repeat:
-            beyond = elapsed - self.repeat * period
-            return self.repeat * per_lap + beyond * self.after_pct
-        total = lap * per_lap
-        for seconds, pct in self.steps:
-            total += min(rest, seconds) * pct
-            rest -= min(rest, seconds)
-        return total
-
 
 IDLE = Utilisation(((3600, 0),))
 BUSY = Utilisation(((3600, 100),))

@@ -72,7 +72,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something wrong with one card: from when until when, and how it looks."""
+    """A failure of one card during an interval, by its mode."""
 
     card_id: str
     from_at: int

@@ -79,7 +79,7 @@ class SimulatedPod:
         return self.main_runs[0].started_at if self.main_runs else None
 
     def cut_runs(self, at: int, exit_code: int, reason: str) -> None:
-        """Nothing runs beyond `at`: later runs vanish, the current one ends there."""
+        """End the current run at `at`, and remove later runs."""
         kept = [run for run in self.main_runs if run.started_at < at]
         if kept and (kept[-1].ended_at is None or kept[-1].ended_at >= at):
             kept[-1] = Run(kept[-1].started_at, at, exit_code, reason)

@@ -125,7 +125,7 @@ class _WatchEvents:
         return events
 
     def new_events(self, at: int, driven: bool) -> list[WatchEvent]:
-        """Everything since the last time, and a bookmark when one is due."""
+        """The events since the last call, and a bookmark when one is due."""
         self._refuse_faults(at)
         version = self.view.version(at)
         timeline = self.view.timeline(at)

@@ -62,7 +62,7 @@ class ExposedIntervals:
 
 
 class _Run:
-    """Adjoining intervals of one exposed set of labels."""
+    """A run of adjoining intervals with one exposed set of labels."""
 
     def __init__(self, intervals: Sequence[EntityInterval]) -> None:
         import numpy as np

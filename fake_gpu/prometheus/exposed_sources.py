@@ -41,7 +41,7 @@ def sources_of(
     faults: SampleFaults,
     cluster_ids: Mapping[str, str],
 ) -> list[ExposedSeriesSource]:
-    """Everything that the cluster's Prometheus scrapes, as its faults show it."""
+    """The sources of all series that the cluster's Prometheus scrapes, with its faults."""
     found: list[ExposedSeriesSource] = []
     counters: dict[str, Counter] = {}
     index = PodIndex(cluster.pods)

@@ -34,7 +34,7 @@ class _Named:
 
 
 def identity_problems(scenario: Scenario) -> list[Problem]:
-    """Everything that is there twice at one time; the line is where the second one stands."""
+    """The objects that exist twice at one time; the line is that of the second one."""
     by_name: dict[tuple[str, str], list[_Named]] = {}
     for named in _everything(scenario):
         by_name.setdefault((named.scope, named.what), []).append(named)

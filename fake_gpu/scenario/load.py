@@ -1,4 +1,4 @@
-"""Finding and reading a scenario: a name of the library, a YAML file, a trace.
+"""A scenario by a name of the library, or from a YAML file or a trace.
 
 Put here: from an argument to a checked scenario.
 Not here: its contents (`spec`), or simulating it (`fleet.build`).

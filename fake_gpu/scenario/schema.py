@@ -1,4 +1,4 @@
-"""Reading YAML into frozen dataclasses, strictly, with the line of each error.
+"""A strict reader of YAML into frozen dataclasses, with the line of each error.
 
 Put here: the reader: types to parsers, unknown keys, missing keys, duplicate keys.
 Not here: the keys of a scenario (`spec`), or how a duration is written (`scalars`).

@@ -15,12 +15,12 @@ from datetime import datetime, timedelta
 import httpx
 import pytest
 
-from fake_gpu.clock import driven
+from fake_gpu.clock import driven, epoch
 from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Fleet, instant
 from fake_gpu.scenario.load import load_scenario
-from fake_gpu.serve import Running, serve, start_of
+from fake_gpu.serve import Running, serve
 
 QUERIES = (
     '{__name__=~"kube_pod_container_resource_requests|kube_pod_status_phase|kube_pod_info|up"}[30m]',
@@ -50,7 +50,7 @@ def stops(fleet: Fleet) -> list[datetime]:
 
 @pytest.mark.deep
 def test_every_fault_fires_and_is_counted(fleet: Fleet) -> None:
-    with serve(fleet, driven(start_of(fleet))) as running, watching(running) as client:
+    with serve(fleet, driven(epoch(fleet.started_at))) as running, watching(running) as client:
         for when in stops(fleet):
             running.advance_to(when)
             ask(running, client, when)

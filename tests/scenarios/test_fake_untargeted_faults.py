@@ -16,12 +16,12 @@ from fractions import Fraction
 
 import pytest
 
-from fake_gpu.clock import driven
+from fake_gpu.clock import driven, epoch
 from fake_gpu.faults.fault_catalogue import CATALOGUE
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import OPENB, library, load_scenario
 from fake_gpu.scenario.spec import FaultSpec, Scenario
-from fake_gpu.serve import serve, start_of
+from fake_gpu.serve import serve
 from tests.scenarios.test_fake_every_fault import ask, stops, watching
 
 # Parameters that name a target, with a value that matches none.
@@ -92,7 +92,7 @@ def counts() -> dict[str, int]:
     right = build_fleet(LOADED)
     wrong = replace(LOADED, scenario=replace(LOADED.scenario, faults=tuple(WRONG.values())))
     fleet = build_fleet(wrong)
-    with serve(wrong, driven(start_of(fleet))) as running:
+    with serve(wrong, driven(epoch(fleet.started_at))) as running:
         with watching(running) as client:
             for when in stops(right):
                 running.advance_to(when)
@@ -111,7 +111,7 @@ def test_a_fault_that_is_aimed_at_nothing_is_never_counted(
 
 def test_only_faults_of_the_fleet_are_counted_before_the_first_query() -> None:
     fleet = build_fleet(LOADED)
-    with serve(LOADED, driven(start_of(fleet))) as running:
+    with serve(LOADED, driven(epoch(fleet.started_at))) as running:
         kinds = {fault.fault_id: CATALOGUE[fault.kind] for fault in fleet.faults}
         counted = {kinds[fault_id].side for fault_id in running.ledger.counts()}
         assert counted == {"fleet"}

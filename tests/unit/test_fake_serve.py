@@ -17,7 +17,7 @@ from fake_gpu.faults.ledger import KEPT_DETAILS, FaultLedger
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
-from fake_gpu.serve import Running, serve, start_of
+from fake_gpu.serve import Running, serve
 from tests.fleets import HEAD, fleet
 
 EAST = "0a7c1d52-3c4e-4b8a-9d5f-6f1e2a3b4c5d"
@@ -30,7 +30,7 @@ def at(text: str) -> str:
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     thin = build_fleet(load_scenario("thin_line"))
-    with serve(thin, driven(start_of(thin))) as served:
+    with serve(thin, driven(epoch(thin.started_at))) as served:
         yield served
 
 
@@ -144,7 +144,7 @@ EARLIER = LATER.replace("from: +5h", "from: +10m")
 
 def test_a_changed_scenario_applies_whole_and_only_to_the_future() -> None:
     thin = build_fleet(load_scenario("thin_line"))
-    with serve(thin, driven(start_of(thin))) as running:
+    with serve(thin, driven(epoch(thin.started_at))) as running:
         advance(running, at("02:00:00"))
         url = f"{running.control_url}/-/scenario"
         refused = httpx.post(url, content=changed_thin_line(EARLIER), timeout=30)
@@ -175,7 +175,7 @@ def test_effects_that_only_samples_show_may_not_change_either(
     text = library_text("thin_line")
     assert old in text
     thin = build_fleet(load_scenario("thin_line"))
-    with serve(thin, driven(start_of(thin))) as running:
+    with serve(thin, driven(epoch(thin.started_at))) as running:
         advance(running, at("02:00:00"))
         with pytest.raises(SimulatedPastIsFixed, match=seen):
             running.take_over(lambda: read_scenario(text.replace(old, new), "x", None))
@@ -185,7 +185,7 @@ def test_a_future_fault_may_be_added() -> None:
     text = library_text("thin_line")
     later = text.replace("story: |", "faults: [{fault: html_login, from: +3h}]\nstory: |")
     thin = build_fleet(load_scenario("thin_line"))
-    with serve(thin, driven(start_of(thin))) as running:
+    with serve(thin, driven(epoch(thin.started_at))) as running:
         advance(running, at("02:00:00"))
         running.take_over(lambda: read_scenario(later, "x", None))
         assert [fault.kind for fault in running.fleet.faults] == ["html_login"]
@@ -194,7 +194,7 @@ def test_a_future_fault_may_be_added() -> None:
 def test_adding_or_removing_a_cluster_changes_the_past() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     with (
-        serve(thin, driven(start_of(thin))) as running,
+        serve(thin, driven(epoch(thin.started_at))) as running,
         pytest.raises(SimulatedPastIsFixed, match="come or go"),
     ):
         running.take_over(lambda: read_scenario(f"{HEAD}clusters: [{{name: other}}]\n", "x", None))
@@ -203,7 +203,7 @@ def test_adding_or_removing_a_cluster_changes_the_past() -> None:
 def test_open_watches_end_when_a_scenario_is_replaced() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     ended = threading.Event()
-    with serve(thin, driven(start_of(thin))) as running:
+    with serve(thin, driven(epoch(thin.started_at))) as running:
         base = running.kubernetes_urls[EAST]
 
         def watch() -> None:
@@ -244,7 +244,7 @@ def test_a_fault_that_never_occurred_fails_its_test() -> None:
 
 def test_a_step_without_watchers_is_sent_with_the_next_one() -> None:
     thin = build_fleet(load_scenario("thin_line"))
-    with serve(thin, driven(start_of(thin))) as served:
+    with serve(thin, driven(epoch(thin.started_at))) as served:
         told: list[str] = []
         reading = threading.Thread(target=watch_pods, args=(served, told), daemon=True)
         reading.start()
