@@ -144,7 +144,7 @@ def _compact_day(
     else:
         merged = {table: _merged(folder, day, names, table) for table in derivation.tables}
         hashes = {
-            table: write_parquet(hidden[table], rows, derivation.settled_level)
+            table: write_parquet(hidden[table], [rows], derivation.settled_level)
             for table, rows in derivation.put_together(merged).items()
         }
     write_note(folder, day.isoformat(), DerivedFilesNote(tuple(names), hashes))

@@ -9,7 +9,7 @@ No fsync: after a loss of power a missing derived file is made again from the la
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +65,20 @@ class Derivation:
         return self.put_together is dict and self.settled_level == ZSTD_LEVEL
 
 
-def write_parquet(path: Path, table: pa.Table, level: int = ZSTD_LEVEL) -> str:
-    """A Parquet file under its name, once it is whole; its hash, which is noted beside it."""
+def write_parquet(path: Path, tables: Iterable[pa.Table], level: int = ZSTD_LEVEL) -> str:
+    """A Parquet file under its name, once it is whole; its hash, which is noted beside it.
+
+    The file has the rows of all tables, of which there is at least one, each in its own row group.
+    """
+    rest = iter(tables)
+    table = next(rest)
+    layout = _layout(table) if "series_key" in table.column_names else {}
+    kind: dict[str, Any] = {"compression": "zstd", "compression_level": level, **layout}
     with _unfinished(path) as unfinished:
-        layout = _layout(table) if "series_key" in table.column_names else {}
-        pq.write_table(table, unfinished, compression="zstd", compression_level=level, **layout)
+        with pq.ParquetWriter(unfinished, table.schema, **kind) as writer:
+            while table is not None:
+                writer.write_table(table)
+                table = next(rest, None)
         return sha256_of_file(unfinished)
 
 

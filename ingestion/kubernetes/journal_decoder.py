@@ -37,7 +37,7 @@ def write_lifecycle(landing: Landing, home_runs: Path, attempt: Attempt) -> None
     """Decode the segments of an attempt, and write its lifecycle tables."""
     folder = DerivedFolder.of(home_runs, attempt.source.value, attempt.cluster_id)
     hashes = {
-        table: write_parquet(folder.loose(attempt.attempt_id, table), content)
+        table: write_parquet(folder.loose(attempt.attempt_id, table), [content])
         for table, content in decode(attempt, landing).items()
     }
     write_note(folder, attempt.attempt_id, DerivedFilesNote((attempt.attempt_id,), hashes))

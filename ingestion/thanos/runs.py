@@ -13,7 +13,7 @@ are offsets into the hour, equal for all series of a scrape and all hours withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -34,6 +34,9 @@ KINDS = ("runs", "series", "telemetry")
 KEYS_PER_FILE = 1 << 32
 """Series of an attempt or day that can be numbered; its sequence, times this, comes before."""
 
+TELEMETRY_ROWS_AT_ONCE = 1 << 18
+"""Rows of a row group: a day of 3,000 cards has a million, as many columns of it need 100 MB."""
+
 _Keys = Mapping[str, int]
 
 
@@ -52,10 +55,10 @@ def write_runs(
     series = ordered_series([*parts, telemetry])
     first_key = attempt.sequence * KEYS_PER_FILE
     keys = {one.series_id: first_key + place for place, one in enumerate(series)}
-    tables: dict[str, Callable[[], pa.Table]] = {  # one in memory at a time
-        "runs": lambda: _runs_table(attempt, parts, series, keys),
-        "series": lambda: _series_table(attempt, series, first_key, pod_labels),
-        "telemetry": lambda: _telemetry_table(attempt, telemetry, keys),
+    tables: dict[str, Callable[[], Iterable[pa.Table]]] = {  # one in memory at a time
+        "runs": lambda: [_runs_table(attempt, parts, series, keys)],
+        "series": lambda: [_series_table(attempt, series, first_key, pod_labels)],
+        "telemetry": lambda: _telemetry_tables(attempt, telemetry, keys),
     }
     hashes = {
         kind: write_parquet(folder.loose(attempt.attempt_id, kind), table())
@@ -164,29 +167,29 @@ def sanitise_label(label: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in label)
 
 
-def _telemetry_table(attempt: Attempt, rows: DeviceHours, keys: _Keys) -> pa.Table:
+def _telemetry_tables(attempt: Attempt, rows: DeviceHours, keys: _Keys) -> Iterator[pa.Table]:
     # A series without a row has no key.
-    key = np.array([keys.get(one.series_id, -1) for one in rows.series], np.int64)[
-        rows.series_index
-    ]
-    order = np.lexsort((rows.hour_ms, key))
+    key_of = np.array([keys.get(one.series_id, -1) for one in rows.series], np.int64)
+    order = np.lexsort((rows.hour_ms, key_of[rows.series_index]))
     metrics = _dictionary(one.metric for one in rows.series)
-    readings = readings_of(rows)
-    return pa.table(
-        {
-            "cluster_id": _constant(attempt.cluster_id, len(rows)),
-            "attempt_id": _constant(attempt.attempt_id, len(rows)),
-            "hour_started_at": _milliseconds(rows.hour_ms[order]),
-            "metric": metrics.take(pa.array(rows.series_index[order])),
-            "series_key": pa.array(key[order]),
-            "reading": pa.DictionaryArray.from_arrays(
-                readings.name_index[order], pa.array(readings.names, pa.string())
-            ),
-            "sample_count": pa.array(rows.sample_count[order]),
-            "average_value": _numbers_or_null(readings.average_value[order]),
-            "maximum_value": _numbers_or_null(readings.maximum_value[order]),
-        }
-    )
+    for first in range(0, max(len(order), 1), TELEMETRY_ROWS_AT_ONCE):
+        some = rows.taken(order[first : first + TELEMETRY_ROWS_AT_ONCE])
+        readings = readings_of(some)
+        yield pa.table(
+            {
+                "cluster_id": _constant(attempt.cluster_id, len(some)),
+                "attempt_id": _constant(attempt.attempt_id, len(some)),
+                "hour_started_at": _milliseconds(some.hour_ms),
+                "metric": metrics.take(pa.array(some.series_index)),
+                "series_key": pa.array(key_of[some.series_index]),
+                "reading": pa.DictionaryArray.from_arrays(
+                    readings.name_index, pa.array(readings.names, pa.string())
+                ),
+                "sample_count": pa.array(some.sample_count),
+                "average_value": _numbers_or_null(readings.average_value),
+                "maximum_value": _numbers_or_null(readings.maximum_value),
+            }
+        )
 
 
 def _numbers_or_null(values: NDArray[np.float64]) -> pa.Array:

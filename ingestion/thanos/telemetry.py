@@ -76,6 +76,17 @@ class DeviceHours:
     def __len__(self) -> int:
         return len(self.series_index)
 
+    def taken(self, places: NDArray[np.int64]) -> DeviceHours:
+        """The rows at these places, in their order."""
+        return DeviceHours(
+            self.series,
+            self.series_index[places],
+            self.hour_ms[places],
+            self.sample_count[places],
+            self.average_value[places],
+            self.maximum_value[places],
+        )
+
     def __iter__(self) -> Iterator[DeviceHour]:
         for row, place in enumerate(self.series_index.tolist()):
             mean, most = float(self.average_value[row]), float(self.maximum_value[row])
@@ -103,12 +114,13 @@ class Readings:
 
 def readings_of(rows: DeviceHours) -> Readings:
     """The rows under the catalogue's names and units."""
-    known = [_reading_of(series) for series in rows.series]
+    used, place = np.unique(rows.series_index, return_inverse=True)
+    known = [_reading_of(rows.series[series]) for series in used.tolist()]
     names = ["", *sorted({name for name, _, _ in known} - {""})]
-    index = np.array([names.index(name) for name, _, _ in known], np.int32)[rows.series_index]
-    divisors = np.array([divisor for _, divisor, _ in known], np.float64)[rows.series_index]
+    index = np.array([names.index(name) for name, _, _ in known], np.int32)[place]
+    divisors = np.array([divisor for _, divisor, _ in known], np.float64)[place]
     average, maximum = rows.average_value / divisors, rows.maximum_value / divisors
-    limits = np.array([limit for _, _, limit in known], np.float64)[rows.series_index]
+    limits = np.array([limit for _, _, limit in known], np.float64)[place]
     refused = (average < 0) | (maximum > limits)
     return Readings(
         names,
@@ -238,7 +250,7 @@ class DeviceReading:
             self._cells.by_function[answer.function][of_replica, places[inside]] = values
 
     def rows(self) -> DeviceHours:
-        """The rows of all responses together."""
+        """The rows of all responses together; afterwards the reading is empty."""
         by_series: dict[str, list[int]] = {}
         for _, replica in sorted(self._replicas.items(), key=lambda item: item[0][1]):
             by_series.setdefault(self._series[replica].series_id, []).append(replica)
@@ -247,6 +259,7 @@ class DeviceReading:
             _united(self._cells, groups[first : first + SERIES_AT_ONCE], first, self._started_ms)
             for first in range(0, len(groups), SERIES_AT_ONCE)
         ] or [_united(self._cells, [], 0, self._started_ms)]
+        self._cells = _Cells.of(0, self._hour_count)  # as large as the columns
         columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
         return DeviceHours([self._series[of[0]] for of in groups], *columns)
 

@@ -1,6 +1,6 @@
-"""Order and labels of the series of an attempt in the derived file.
+"""Order, labels and row groups of the derived files of an attempt.
 
-Put here: the file of series. Not here: the runs of a pull (`test_thanos_pull`).
+Put here: the files of series and of telemetry. Not here: the runs of a pull (`test_thanos_pull`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
+import pytest
 
 from domain.decisions import Source
 from domain.interval import HOUR, Interval
 from ingestion.thanos.decode import DecodeWindow, Runs, SeriesDictionary, decode_runs
-from ingestion.thanos.response import read_matrix_body
+from ingestion.thanos.response import RawSeries, read_matrix_body
 from ingestion.thanos.runs import write_runs
-from ingestion.thanos.telemetry import device_hours
+from ingestion.thanos.telemetry import FUNCTIONS, FunctionResponse, device_hours
 from warehouse.derived_files import DerivedFolder
 from warehouse.manifest import AttemptDraft, Sampling
 
@@ -63,3 +65,50 @@ def test_series_are_written_once_ordered_by_metric_and_pod(tmp_path: Path) -> No
     assert labels[1] == {"node": "a", "label_app": "x"}  # label_no is not in the allow-list
     assert labels[2:5] == [{"node": "a"}] * 3
     assert sorted(row["job"] for row in labels[5:]) == ["a", "b"]
+
+
+def test_telemetry_in_several_row_groups_has_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row group is read under the readings of its own series."""
+    monkeypatch.setattr("ingestion.thanos.runs.TELEMETRY_ROWS_AT_ONCE", 1)
+    window = Interval(TEN, TEN + HOUR)
+    values = {"DCGM_FI_DEV_GPU_UTIL": "50", "DCGM_FI_DEV_SM_CLOCK": "1410"}
+    pairs = {text: f'[[{(TEN + HOUR).timestamp():.0f},"{text}"]]' for text in values.values()}
+    rows = device_hours(
+        [
+            FunctionResponse(
+                metric,
+                function,
+                [
+                    RawSeries(
+                        metric=msgspec.Raw(f'{{"gpu":"{gpu}"}}'.encode()),
+                        values=msgspec.Raw(pairs[text].encode()),
+                    )
+                    for gpu in (0, 1)
+                ],
+            )
+            for metric, text in values.items()
+            for function in FUNCTIONS
+        ],
+        (),
+        window,
+    )
+    draft = AttemptDraft(
+        *("c1", Source.THANOS, TEN + HOUR, TEN + HOUR, window, "1", Sampling(300, 30)),
+        answers=(),
+        hours=(),
+    )
+    attempt = draft.at(1, "")
+    write_runs(tmp_path, attempt, [], rows, [])
+    folder = DerivedFolder.of(tmp_path, "thanos", "c1")
+    file = pq.ParquetFile(folder.loose(attempt.attempt_id, "telemetry"))
+    assert file.metadata.num_row_groups == 4
+    found = [
+        (row["metric"], row["reading"], row["average_value"]) for row in file.read().to_pylist()
+    ]
+    assert (
+        found
+        == [("DCGM_FI_DEV_GPU_UTIL", "card_use", 0.5)] * 2
+        + [("DCGM_FI_DEV_SM_CLOCK", "", 1410.0)] * 2
+    )
