@@ -41,7 +41,7 @@ MEGABYTES_LIMIT = {
     "idle-pruner": 55,
     "amd-exporter": 40,
     "fake-gpu": 75,
-    LEDGER: 850,
+    LEDGER: 1040,
 }
 # The host's root, read-only; the environment and one writable folder, at their own paths.
 SANDBOX = """
