@@ -1,9 +1,10 @@
--- Charged and credited use of each pod and day: pods and workload days are its sums.
+-- The charged and credited use of each pod and day; the statements of pods and of workload days sum
+-- it.
 create or replace temp table charged_use as
 with
 
--- A rate may hold, pause and hold again: the instant decides which charge a pod hour belongs to.
-charged as (
+-- A rate may have several intervals, so the start of a pod hour decides its charge.
+pod_charges as (
 
     select
         pod_hours.billing_period,
@@ -54,20 +55,20 @@ charged as (
 
 ),
 
--- A pod hour in an outage is charged as any other, and taken back once more as a credit.
-signed as (
+-- A pod hour in an outage is charged like any other, and has a second, negative row as a credit.
+signed_charges as (
 
     select
         *,
         false as credited,
         1 as sign
-    from charged
+    from pod_charges
     union all
     select
         *,
         true as credited,
         -1 as sign
-    from charged
+    from pod_charges
     where is_outage
 
 )
@@ -99,5 +100,5 @@ select
     sum(sign * device_seconds) as device_seconds,
     sum(greatest(sign, 0) * uncertain_device_seconds) as uncertain_device_seconds,
     cast(sum(sign * cost_nanos) as decimal(38, 0)) as cost_nanos
-from signed
+from signed_charges
 group by all

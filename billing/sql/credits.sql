@@ -1,5 +1,5 @@
--- Credits of outages, each with the charge that it takes back. A rate may hold, pause and hold
--- again: the instant decides which charge a credit belongs to.
+-- The credits for outages, each with the charge that it reduces. A rate may have several intervals,
+-- so the start of a credit decides its charge.
 select
     charges.tenant,
     charges.belongs_to,

@@ -1,4 +1,4 @@
--- A label belongs to a workload when each of its pods has it with the same value.
+-- The labels that all pods of a workload have with the same value.
 with
 
 pods as (

@@ -9,8 +9,8 @@ gpu_use as (
 
 ),
 
--- Pods that held a device of a node while no telemetry of the hour names them.
-unnamed as (
+-- Pods that held a device of a node in an hour without telemetry that names them.
+unnamed_pods as (
 
     select distinct
         pod_hours.cluster_id,
@@ -48,7 +48,7 @@ unnamed as (
 ),
 
 -- Devices whose samples name a pod for less than nine tenths of the time that it held them.
-partly_named as (
+partly_named_devices as (
 
     select
         cluster_id,
@@ -67,22 +67,22 @@ partly_named as (
 select
     gpu_use.cluster_id,
     gpu_use.node_name,
-    unnamed.node_name is null and partly_named.device_uuid is null as is_unallocated,
+    unnamed_pods.node_name is null and partly_named_devices.device_uuid is null as is_unallocated,
     count(*) as hour_count,
     min(gpu_use.hour_started_at) as first_hour_started_at,
     max(gpu_use.hour_started_at) as last_hour_started_at
 from gpu_use
-left join unnamed
+left join unnamed_pods
     on
-        gpu_use.cluster_id = unnamed.cluster_id
-        and gpu_use.node_name = unnamed.node_name
-        and gpu_use.hour_started_at = unnamed.hour_started_at
-left join partly_named
+        gpu_use.cluster_id = unnamed_pods.cluster_id
+        and gpu_use.node_name = unnamed_pods.node_name
+        and gpu_use.hour_started_at = unnamed_pods.hour_started_at
+left join partly_named_devices
     on
-        gpu_use.cluster_id = partly_named.cluster_id
-        and gpu_use.device_uuid = partly_named.device_uuid
-        and gpu_use.instance_id = partly_named.instance_id
-        and gpu_use.hour_started_at = partly_named.hour_started_at
+        gpu_use.cluster_id = partly_named_devices.cluster_id
+        and gpu_use.device_uuid = partly_named_devices.device_uuid
+        and gpu_use.instance_id = partly_named_devices.instance_id
+        and gpu_use.hour_started_at = partly_named_devices.hour_started_at
 where gpu_use.is_used_unallocated
 group by all
 order by all

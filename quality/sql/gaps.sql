@@ -1,4 +1,4 @@
--- Time of which a source has nothing, to the second.
+-- Intervals without evidence of a source, to the second.
 select
     cluster_id,
     source,

@@ -1,4 +1,4 @@
--- Whether the marts were ever built: the calendar of coverage is there.
+-- Whether the marts exist.
 select count(*) as table_count
 from information_schema.tables
 where

@@ -1,4 +1,4 @@
--- Samples without a label that counting needs, or with an invalid one.
+-- Refused samples: a label is missing or invalid, or the value is not a count.
 select
     cluster_id,
     metric,

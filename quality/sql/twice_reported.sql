@@ -2,7 +2,7 @@
 -- upgrade of the exporter.
 with
 
-named_twice as (
+double_readings as (
 
     select distinct
         cluster_id,
@@ -19,26 +19,28 @@ named_twice as (
 )
 
 select
-    named_twice.cluster_id,
-    named_twice.node_name,
+    double_readings.cluster_id,
+    double_readings.node_name,
     count(
-        distinct row(named_twice.device_uuid, named_twice.gpu_index, named_twice.instance_id)
+        distinct row(
+            double_readings.device_uuid, double_readings.gpu_index, double_readings.instance_id
+        )
     ) as device_count,
     count(*) as hour_count,
-    min(named_twice.hour_started_at) as first_hour_started_at,
-    max(named_twice.hour_started_at) as last_hour_started_at
-from named_twice
+    min(double_readings.hour_started_at) as first_hour_started_at,
+    max(double_readings.hour_started_at) as last_hour_started_at
+from double_readings
 where
     exists (
         select 1 as neighbour
-        from named_twice as beside
+        from double_readings as beside
         where
-            beside.cluster_id = named_twice.cluster_id
-            and beside.node_name = named_twice.node_name
-            and beside.device_uuid = named_twice.device_uuid
-            and beside.gpu_index = named_twice.gpu_index
-            and beside.instance_id = named_twice.instance_id
-            and abs(epoch(beside.hour_started_at - named_twice.hour_started_at)) = 3600
+            beside.cluster_id = double_readings.cluster_id
+            and beside.node_name = double_readings.node_name
+            and beside.device_uuid = double_readings.device_uuid
+            and beside.gpu_index = double_readings.gpu_index
+            and beside.instance_id = double_readings.instance_id
+            and abs(epoch(beside.hour_started_at - double_readings.hour_started_at)) = 3600
     )
 group by all
 order by all

@@ -1,5 +1,5 @@
--- One row per cluster and source: whether each hour of the calendar is accounted for once. Amounts
--- are text, because a data frame has no exact type for them.
+-- One row per cluster and source, to compare its hours with those of the calendar. Amounts are
+-- text, because a data frame has no exact type for them.
 select
     cluster_id,
     source,

@@ -2,7 +2,7 @@
 -- Amounts are text, because a data frame has no exact type for them.
 with
 
-counted as (
+counted_sums as (
 
     select
         tenant,
@@ -15,7 +15,7 @@ counted as (
 
 ),
 
-charged as (
+charged_sums as (
 
     select
         tenant,
@@ -28,25 +28,25 @@ charged as (
 
 ),
 
--- A tenant of one side only has 0 on the other.
+-- A tenant that is only on one side has 0 on the other side.
 sides as (
 
     select
-        coalesce(counted.tenant, charged.tenant) as tenant,
-        coalesce(counted.belongs_to, charged.belongs_to) as belongs_to,
-        coalesce(counted.seconds, 0) as counted_seconds,
-        coalesce(charged.seconds, 0) as charged_seconds,
-        coalesce(counted.nanos, 0) as counted_nanos,
-        coalesce(charged.nanos, 0) as charged_nanos
-    from counted
-    full outer join charged
+        coalesce(counted_sums.tenant, charged_sums.tenant) as tenant,
+        coalesce(counted_sums.belongs_to, charged_sums.belongs_to) as belongs_to,
+        coalesce(counted_sums.seconds, 0) as counted_seconds,
+        coalesce(charged_sums.seconds, 0) as charged_seconds,
+        coalesce(counted_sums.nanos, 0) as counted_nanos,
+        coalesce(charged_sums.nanos, 0) as charged_nanos
+    from counted_sums
+    full outer join charged_sums
         on
-            counted.tenant = charged.tenant
-            and counted.belongs_to = charged.belongs_to
+            counted_sums.tenant = charged_sums.tenant
+            and counted_sums.belongs_to = charged_sums.belongs_to
 
 ),
 
--- A month without any use has the row of all tenants: a check without a row proves nothing.
+-- The row of all tenants exists in a month without use too: a check without a row proves nothing.
 tenants as (
 
     select * from sides

@@ -1,4 +1,5 @@
--- One row per cluster of the calendar, also without any use: pod hours with a value that cannot be.
+-- One row per cluster of the calendar, with or without use: the numbers of pod hours with
+-- impossible values.
 with
 
 pod_hours as (

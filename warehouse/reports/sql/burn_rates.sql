@@ -1,5 +1,5 @@
--- Cost of the last complete hour and of the 24 hours until its end, per workload or pod that has
--- any of it; the columns of a pod are null where workloads are requested.
+-- The cost of the last complete hour and of the 24 hours until its end, per workload or pod with
+-- such a cost. The columns of pods are NULL if workloads are requested.
 select
     pods.tenant,
     case

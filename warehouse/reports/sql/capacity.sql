@@ -1,4 +1,5 @@
--- Capacity per node and profile at an instant: what there is, may be used, is held, and by whom.
+-- The capacity per node and profile at an instant: devices, allocatable devices, allocated devices,
+-- and their holders.
 with
 
 names as (
@@ -11,8 +12,8 @@ names as (
 
 ),
 
--- An allocation may have several segments; an instant lies in one of them.
-held as (
+-- An allocation may have several segments; only one of them contains the instant.
+held_devices as (
 
     select
         cluster_id,
@@ -38,18 +39,18 @@ select
     hours.mig_profile,
     hours.device_capacity,
     hours.device_allocatable,
-    cast(coalesce(held.device_allocated, 0) as bigint) as device_allocated,
-    coalesce(held.holders, []) as holders
+    cast(coalesce(held_devices.device_allocated, 0) as bigint) as device_allocated,
+    coalesce(held_devices.holders, []) as holders
 from fct_node_class_hours as hours
 inner join names
     on hours.cluster_id = names.cluster_id
-left join held
+left join held_devices
     on
-        hours.cluster_id = held.cluster_id
-        and hours.node_name = held.node_name
-        and hours.gpu_class = held.gpu_class
-        and hours.mig_profile = held.mig_profile
+        hours.cluster_id = held_devices.cluster_id
+        and hours.node_name = held_devices.node_name
+        and hours.gpu_class = held_devices.gpu_class
+        and hours.mig_profile = held_devices.mig_profile
 where
     hours.hour_started_at = $hour
-    and (hours.device_capacity > 0 or held.device_allocated is not null)
+    and (hours.device_capacity > 0 or held_devices.device_allocated is not null)
 order by all

@@ -1,7 +1,7 @@
--- One row per cluster that is expected in an hour; without numbers where it was not measured.
+-- One row per expected cluster of an hour; an hour that was not measured has no numbers.
 with
 
-reported as (
+report_hours as (
 
     select distinct
         cluster_id,
@@ -14,9 +14,9 @@ reported as (
 )
 
 select
-    reported.cluster_name,
-    reported.hour_started_at,
-    reported.measurement,
+    report_hours.cluster_name,
+    report_hours.hour_started_at,
+    report_hours.measurement,
     hours.active_worker_nodes,
     hours.active_worker_nodes_max,
     hours.sum_of_node_max,
@@ -25,10 +25,10 @@ select
     hours.how_known,
     hours.is_lower_bound,
     hours.gpu_capacity
-from reported
+from report_hours
 left join fct_cluster_hours as hours
     on
-        reported.cluster_id = hours.cluster_id
-        and reported.hour_started_at = hours.hour_started_at
-        and reported.measurement <> 'not measured'
-order by reported.cluster_name, reported.cluster_id
+        report_hours.cluster_id = hours.cluster_id
+        and report_hours.hour_started_at = hours.hour_started_at
+        and report_hours.measurement <> 'not measured'
+order by report_hours.cluster_name, report_hours.cluster_id

@@ -1,4 +1,4 @@
--- Cards and MIG instances at an instant, each with its holder where telemetry or a claim names one.
+-- Cards and MIG instances at an instant, each with its holder if telemetry or a claim names one.
 with
 
 names as (
@@ -25,7 +25,7 @@ nodes as (
 
 ),
 
-running as (
+running_pods as (
 
     select distinct
         cluster_id,
@@ -50,12 +50,12 @@ holders as (
         uses.device_uuid,
         uses.gpu_index,
         uses.instance_id,
-        string_agg(distinct running.held_by, ' ' order by running.held_by) as held_by
+        string_agg(distinct running_pods.held_by, ' ' order by running_pods.held_by) as held_by
     from fct_gpu_use as uses
-    inner join running
+    inner join running_pods
         on
-            uses.cluster_id = running.cluster_id
-            and uses.pod_uid = running.pod_uid
+            uses.cluster_id = running_pods.cluster_id
+            and uses.pod_uid = running_pods.pod_uid
     where uses.hour_started_at = $hour
     group by all
 
@@ -68,7 +68,7 @@ claimants as (
         node_name,
         resource,
         string_agg(distinct held_by, ' ' order by held_by) as held_by
-    from running
+    from running_pods
     group by all
 
 )

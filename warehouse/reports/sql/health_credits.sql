@@ -1,5 +1,5 @@
--- The cost of affected pods in hours with a new fault of the provider; a pod's hour counts once,
--- whatever failed.
+-- The cost of affected pods in hours with a new fault of the provider. The hour of a pod counts
+-- once, also with several faults.
 with
 
 names as (

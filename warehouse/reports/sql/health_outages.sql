@@ -1,4 +1,5 @@
--- Hours in which the provider failed a pod, by the pod or, if the whole node failed, by the node.
+-- The hours of pods with a fault of the provider, by pod or, for a fault of the whole node, by
+-- node.
 select distinct
     cluster_id,
     case when problem = 'node_not_ready' then node_name else '' end as node_name,

@@ -1,4 +1,4 @@
--- Workloads of a period by their top owner, with what telemetry shows of their devices.
+-- The workloads of a period by their top owner, with the use and the problems of their devices.
 with
 
 workloads as (
@@ -31,7 +31,7 @@ pods as (
 
 ),
 
-idle as (
+idle_use as (
 
     select
         pods.tenant,
@@ -49,7 +49,7 @@ idle as (
 
 ),
 
-ill as (
+problem_times as (
 
     select
         pods.tenant,
@@ -80,27 +80,27 @@ select
     workloads.workload_name,
     case
         when workloads.last_seen_at < newest.newest_at - interval 1 hour then 'ended'
-        when coalesce(ill.problem_hours, 0) > 0 then 'affected'
+        when coalesce(problem_times.problem_hours, 0) > 0 then 'affected'
         else 'running'
     end as status,
-    coalesce(ill.problem_hours, 0) as problem_hours,
+    coalesce(problem_times.problem_hours, 0) as problem_hours,
     workloads.device_seconds,
-    coalesce(idle.idle_seconds, 0) as idle_seconds,
+    coalesce(idle_use.idle_seconds, 0) as idle_seconds,
     workloads.cost_nanos,
-    coalesce(idle.idle_nanos, 0) as idle_nanos,
+    coalesce(idle_use.idle_nanos, 0) as idle_nanos,
     workloads.currency
 from workloads
 cross join newest
-left join idle
+left join idle_use
     on
-        workloads.tenant = idle.tenant
-        and workloads.workload_kind = idle.workload_kind
-        and workloads.workload_name = idle.workload_name
-left join ill
+        workloads.tenant = idle_use.tenant
+        and workloads.workload_kind = idle_use.workload_kind
+        and workloads.workload_name = idle_use.workload_name
+left join problem_times
     on
-        workloads.tenant = ill.tenant
-        and workloads.workload_kind = ill.workload_kind
-        and workloads.workload_name = ill.workload_name
+        workloads.tenant = problem_times.tenant
+        and workloads.workload_kind = problem_times.workload_kind
+        and workloads.workload_name = problem_times.workload_name
 order by
     workloads.cost_nanos desc,
     workloads.tenant asc,

@@ -11,7 +11,7 @@ names as (
 
 ),
 
--- A row per affected pod repeats what was observed.
+-- The rows of several affected pods repeat the observed value.
 hours as (
 
     select

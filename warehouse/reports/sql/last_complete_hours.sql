@@ -1,6 +1,7 @@
--- The last complete hour of each tenant in each period, which is "now" in the portal: all sources
--- of all clusters in which the tenant has a pod, a namespace or a quota are complete in it. That of
--- all clusters together has the tenant ''. Where no hour is complete, it is the last counted one.
+-- The last complete hour of each tenant in each period, which is "now" in the portal. In a complete
+-- hour, all sources of all clusters in which the tenant has a pod, a namespace or a quota are
+-- complete. The row of all clusters together has the tenant ''. Without a complete hour, it is the
+-- last counted hour.
 with
 
 tenant_clusters as (

@@ -1,2 +1,2 @@
--- The newest hour in which any node was counted.
+-- The newest hour with a counted node.
 select max(hour_started_at) as newest from fct_node_hours

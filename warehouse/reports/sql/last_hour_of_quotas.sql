@@ -1,2 +1,2 @@
--- The newest hour in which any quota was seen.
+-- The newest hour with a quota.
 select max(hour_started_at) as newest from fct_quotas

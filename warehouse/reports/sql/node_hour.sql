@@ -1,7 +1,7 @@
--- The nodes of an hour, each with the pods of the instant at which most of it was in use.
+-- The nodes of an hour, each with the pods at the instant of its largest use.
 with
 
-running as (
+running_pods as (
 
     select
         cluster_id,
@@ -9,7 +9,8 @@ running as (
         tenant || '/' || pod_name as pod,
         segment_started_at,
         segment_ended_at,
-        -- 720720 is the smallest number that 1 to 16 divide: shares are only compared by it.
+        -- 720720 is the smallest number that all of 1 to 16 divide. Shares are scaled by it only to
+        -- compare them.
         device_count * compute_share_numerator * (720720 // compute_share_denominator) as share
     from fct_pod_hours
     where
@@ -25,7 +26,7 @@ instants as (
         cluster_id,
         node_name,
         segment_started_at as instant
-    from running
+    from running_pods
 
 ),
 
@@ -35,15 +36,15 @@ levels as (
         instants.cluster_id,
         instants.node_name,
         instants.instant,
-        sum(running.share) as share,
-        list(distinct running.pod order by running.pod) as pods
+        sum(running_pods.share) as share,
+        list(distinct running_pods.pod order by running_pods.pod) as pods
     from instants
-    inner join running
+    inner join running_pods
         on
-            instants.cluster_id = running.cluster_id
-            and instants.node_name = running.node_name
-            and instants.instant >= running.segment_started_at
-            and instants.instant < running.segment_ended_at
+            instants.cluster_id = running_pods.cluster_id
+            and instants.node_name = running_pods.node_name
+            and instants.instant >= running_pods.segment_started_at
+            and instants.instant < running_pods.segment_ended_at
     group by instants.cluster_id, instants.node_name, instants.instant
 
 ),

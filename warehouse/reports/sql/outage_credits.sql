@@ -1,4 +1,5 @@
--- Outage credits of a period per tenant and currency; lines of their own on the invoices.
+-- The outage credits of a period per tenant and currency, which have separate lines on the
+-- invoices.
 select
     tenant,
     currency,

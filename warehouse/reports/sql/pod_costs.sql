@@ -1,4 +1,5 @@
--- Cost of each pod in the last complete hour of its tenant, and in the 24 hours until its end.
+-- The cost of each pod in the last complete hour of its tenant, and in the 24 hours until the end
+-- of this hour.
 select
     pods.billing_period,
     pods.tenant,

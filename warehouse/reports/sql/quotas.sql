@@ -1,4 +1,4 @@
--- Quotas beside used and allocated devices, per tenant, cluster, resource and hour.
+-- The quotas with used and allocated devices, per tenant, cluster, resource and hour.
 with
 
 names as (

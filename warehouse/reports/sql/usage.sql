@@ -1,7 +1,8 @@
--- Device-seconds, weighted device-seconds and cost of a window, per tenant, currency and the
--- columns that are asked for; any other column is null. An hour that the window cuts counts the
--- seconds inside, and their part of its cost: cost until the window's end minus cost until its
--- start, both rounded down, so that windows that follow each other add up to the hour.
+-- The device-seconds, weighted device-seconds and cost of a window, per tenant, currency and the
+-- requested columns; all other columns are NULL. If the window cuts an hour, only its seconds
+-- inside the window count, with their part of the cost. This part is the cost until the end of the
+-- window minus the cost until its start, both rounded down, so that adjoining windows add up to the
+-- hour.
 with
 
 names as (

@@ -1,7 +1,7 @@
 with
 
--- A node may be measured for a part of an hour; its cards are those of its fullest hour.
-installed as (
+-- A node may be measured only for a part of an hour: its installed cards are the most of any hour.
+installed_cards as (
 
     select
         node_name,
@@ -21,12 +21,12 @@ hours as (
         gpu_class,
         hour_started_at,
         3600 * withdrawn_share_seconds // whole_hour as withdrawn_seconds
-    from installed
+    from installed_cards
     where withdrawn_share_seconds > 0 and whole_hour > 0
 
 ),
 
-numbered as (
+numbered_hours as (
 
     select
         *,
@@ -43,6 +43,6 @@ select
     gpu_class,
     min(hour_started_at) as hour_started_at,
     sum(withdrawn_seconds) as withdrawn_seconds
-from numbered
+from numbered_hours
 group by node_name, gpu_class, first_hour
 order by hour_started_at, node_name, gpu_class
