@@ -159,31 +159,32 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "moc",
         "MOC (NERC): steps, rounded up to whole hours",
-        "The usage scripts of the Mass Open Cloud count 15-minute steps at which the pod is seen, "
-        "take outages off, add up the pods of a project on one class of cards, and round the sum "
-        "up to whole hours and the cost to cents. A MIG slice has no price there. A request of CPU "
-        "or memory that is worth more cards than the pod has is billed there, and is not here.",
+        "The usage scripts of the Mass Open Cloud count 15-minute steps with samples of the pod, "
+        "subtract outages, add up the pods of a project on one class of cards, and round the sum "
+        "up to whole hours and the cost to cents. MOC has no price for a MIG slice. It also bills "
+        "requests of CPU or memory that correspond to more cards than the pod has; this rule does "
+        "not.",
         moc,
     ),
     Rule(
         "opencost",
         "OpenCost: first sample to last",
-        "OpenCost bills a pod from its first sample to its last, whatever lies between them; a "
-        "single sample counts as one minute. A slice is priced here by the ledger's weight.",
+        "OpenCost bills a pod from its first sample to its last, with all gaps between them; a "
+        "single sample counts as one minute. This rule prices a slice by the ledger's weight.",
         opencost,
     ),
     Rule(
         "koku",
         "koku: sampled time, by compute slices",
-        "Red Hat's cost management (koku) prices the time in which a card was sampled with its "
-        "pod, a MIG instance by its part of the card's compute slices. The ledger's price per hour "
-        "stands for koku's price per month.",
+        "Red Hat's cost management (koku) prices the time with samples of a card and its pod; a "
+        "MIG instance by its part of the card's compute slices. This rule uses the ledger's price "
+        "per hour instead of koku's price per month.",
         koku,
     ),
     Rule(
         "koku_without_slices",
         "koku before it knew slices: a card for a slice",
-        "Until 2026 koku counted each device as one card, a MIG instance as much as a whole one.",
+        "Until 2026 koku counted each device as one card, also a MIG instance.",
         koku_without_slices,
     ),
 )

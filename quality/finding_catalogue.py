@@ -118,7 +118,7 @@ _KINDS = (
         remedy=Remedy.NONE,
         means="No collector watched the cluster in this time, while samples were complete. No "
         "API server answers for the past, so the journal of this time cannot be backfilled. The "
-        "cause is `collector lost` where it saw nothing of the hour, else `journal gap`.",
+        "cause is `collector lost` if the journal has nothing of the hour, else `journal gap`.",
         bill="Starts and ends in this time are known to the sampling interval only; the "
         "uncertainty is printed and counts towards the uncertainty limit of each tenant.",
         to_do="Nothing has to be done for this period. Find out why the collector did not run, so "
@@ -143,7 +143,7 @@ _KINDS = (
         means="More of a tenant's weighted seconds than the policy `one_source_limit` allows "
         "(5 % without a decision) are in gaps of the samples, so that only the journal has "
         "them.",
-        bill="The amounts may be right, but too much of them has no second source.",
+        bill="The amounts may be right, but too large a part of the use has no second source.",
         to_do="Pull the hours again, or raise the limit by a dated row in policies.csv; 1 accepts "
         "the journal as the only source.",
     ),
@@ -265,7 +265,7 @@ _KINDS = (
         "dispute_accepted",
         blocks=False,
         remedy=Remedy.NONE,
-        means="The sources contradicted each other, and a dated decision chooses one of them.",
+        means="The sources contradict each other, and a dated decision selects one source.",
         bill="The amount follows the decision, which is printed on the affected invoices.",
         to_do="Nothing has to be done.",
     ),
@@ -297,9 +297,9 @@ _KINDS = (
         means="A row of a decision table that a closed period was billed by is not in the table "
         "any more: it was edited in place, or removed. A decision changes by a new row with a date "
         "of its own.",
-        bill="The closed period keeps its amounts. The month that is checked would be billed by "
-        "the edited row, and nothing on its invoices would say that it changed.",
-        to_do="Put the row back as it was, end it with `valid_until`, and add a row from then on. "
+        bill="The closed period keeps its amounts. The checked month would be billed by the edited "
+        "row, and its invoices would not show the change.",
+        to_do="Restore the row, end it with `valid_until`, and add a row that begins then. "
         "To correct the closed period itself, add a row to amendments.csv with two names, then "
         "run `gpu-ledger recount P`.",
     ),
@@ -328,8 +328,8 @@ _KINDS = (
         "capacity_not_conserved",
         blocks=True,
         remedy=Remedy.CORRECT,
-        means="Running, held, idle, unsold, unhealthy and withdrawn share seconds of a node do "
-        "not add up to its installed capacity times the measured time.",
+        means="The running, held, idle, unsold, unhealthy, withdrawn and unmeasured share-seconds "
+        "of a node do not add up to its installed capacity times the measured time.",
         bill="Something was counted twice, or not at all.",
         to_do="Look at the node with `gpu-ledger nodes`, and at its labels in that hour; accept "
         "nothing before the cause is known.",
@@ -362,7 +362,7 @@ _KINDS = (
         blocks=False,
         remedy=Remedy.NONE,
         means="A tenant has GpuBudgets of one name in several clusters, and they are not the same. "
-        "A budget counts the tenant's cost in all clusters, so that only one of them can hold.",
+        "A budget limits the tenant's cost in all clusters, so that only one of these can count.",
         bill="No amount depends on it. The GpuBudget of the hub counts (column `role` of "
         "clusters.csv), else the one that was created first; the others are ignored.",
         to_do="Make the objects equal, or give one of them another name. `dim_budgets` has both.",
@@ -407,7 +407,7 @@ _KINDS = (
         blocks=True,
         remedy=Remedy.CORRECT,
         means="A required check did not run, or evaluated no row. A check that evaluates no row "
-        "passes whatever the facts are.",
+        "proves nothing.",
         bill="Other faults may not have been found.",
         to_do="Run `gpu-ledger refresh --period P` and `gpu-ledger check P` again.",
     ),

@@ -186,8 +186,8 @@ def page() -> str:
     )
     return f"""# The same month under the rules of other tools
 
-Most tools look at samples alone. They count them in different ways, and so do their bills differ.
-`gpu-ledger compare P` puts the samples of month P under the rules of these tools, tenant by tenant:
+Most tools use samples only, and count them in different ways, so that their bills differ.
+`gpu-ledger compare P` applies the rules of these tools to the samples of month P, for each tenant:
 
 {rules}
 
@@ -196,14 +196,15 @@ little under 48 hours at 1.803, 76.89 for 48 hours with 11 hours of outage at 2.
 ends that OpenCost expects of samples, and koku's worked example of an A100 in slices (3.43, 2.57
 and 1.71 at 3 dollars an hour; 6, 18 and 6 before it knew slices).
 
-The ledger bills the whole seconds between the first container's start and the last one's end, by
-the exact share of the card, less credits for outages. Its column is the cost of the month's use
-before cents: it is what the invoices of the month come to, without corrections of earlier months.
+The ledger bills the whole seconds from the start of the first container to the end of the last
+one, by the exact share of the card, without the time of credited outages. Its column is the exact
+cost of the month before rounding: the total of the invoices of the month without corrections of
+earlier months.
 
-## An example that a pencil can follow
+## An example
 
-Three pods at 4.00 an hour: half an hour of a card from 10:05; a card from 10:00 to 20:30 of which
-samples show only the first and the last half hour; an hour of a MIG slice of 3/7 of the compute and
+Three pods at 4.00 an hour: half an hour of a card from 10:05; a card from 10:00 to 20:30, with
+samples only in the first and the last half hour; an hour of a MIG slice of 3/7 of the compute and
 half of the memory of a card. The ledger bills 2.00 + 42.00 + 2.00 = 46.00.
 
 | rule | bills | difference |
