@@ -27,6 +27,7 @@ from warehouse.reports.opened_facts import Facts
 from warehouse.reports.usage import UnknownGrouping
 
 ROOT = "/api/v1"
+DOCUMENT = "/tenants/{tenant}/documents/{number}/{name}"
 ROWS_LIMIT = 10_000
 """Of one response; `offset` requests those after them."""
 FORMATS = ("json", "csv")
@@ -474,11 +475,42 @@ def openapi() -> dict[str, Any]:
             "description": "GPU consumption and cost. Every amount is text with all decimals.",
         },
         "security": [{"bearer": []}],
-        "paths": {f"{ROOT}{table.path}": {"get": _operation(table)} for table in TABLES},
+        "paths": {f"{ROOT}{table.path}": {"get": _operation(table)} for table in TABLES}
+        | {f"{ROOT}{DOCUMENT}": {"get": _download()}},
         "components": {
             "schemas": schemas,
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
+    }
+
+
+def _refusals() -> dict[str, Any]:
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    return {
+        status: {"description": text, "content": error}
+        for status, text in {
+            "400": "A parameter is not valid.",
+            "401": "No valid token.",
+            "403": "A page of another origin sent the request.",
+            "404": "It does not exist, or the caller may not see it.",
+            "405": "The method is neither GET nor HEAD.",
+            "414": "The address is too long.",
+            "421": "The server has another name.",
+            "429": "Too many requests.",
+            "500": "The portal failed.",
+            "503": "There is no snapshot, or the caller's rights could not be reviewed.",
+        }.items()
+    }
+
+
+def _download() -> dict[str, Any]:
+    names = {"tenant": "A tenant.", "number": "A document.", "name": "One of its files."}
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return {
+        "summary": "A file of an issued document, with the bytes that were issued.",
+        "operationId": "document",
+        "parameters": [_parameter(name, "path", text) for name, text in names.items()],
+        "responses": {"200": {"description": "The file.", "content": content}, **_refusals()},
     }
 
 
@@ -497,7 +529,6 @@ def _operation(table: ApiTable) -> dict[str, Any]:
         "required": list(ApiPage.__struct_fields__),
         "additionalProperties": False,
     }
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     return {
         "summary": table.summary,
         "operationId": table.path.strip("/").replace("/", "_").replace("{tenant}_", ""),
@@ -511,16 +542,7 @@ def _operation(table: ApiTable) -> dict[str, Any]:
                 },
             },
             "304": {"description": "The rows did not change."},
-            **{
-                status: {"description": text, "content": error}
-                for status, text in {
-                    "400": "A parameter is not valid.",
-                    "401": "No valid token.",
-                    "404": "It does not exist, or the caller may not see it.",
-                    "429": "Too many requests.",
-                    "503": "There is no snapshot, or the caller's rights could not be reviewed.",
-                }.items()
-            },
+            **_refusals(),
         },
     }
 

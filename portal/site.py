@@ -49,7 +49,7 @@ PAGES: Mapping[str, Handler] = {
     "/tenants/{tenant}/workload": pages.workload_page,
     "/tenants/{tenant}/charts/cost.svg": pages.cost_chart,
     "/tenants/{tenant}/charts/gpu-hours.svg": pages.hours_chart,
-    "/tenants/{tenant}/documents/{number}/{name}": api.document_download,
+    api.DOCUMENT: api.document_download,
     "/tenants/{tenant}/returned": returned.tenant_page,
     "/provider": pages.provider_page,
     "/provider/returned": returned.provider_page,
@@ -72,10 +72,7 @@ def make_site(settings: PortalSettings, hosts: Hosts) -> Any:
     ]
     routes += [
         Route(f"{api.ROOT}/openapi.json", made(_openapi)),
-        Route(
-            f"{api.ROOT}/tenants/{{tenant}}/documents/{{number}}/{{name}}",
-            made(api.document_download),
-        ),
+        Route(f"{api.ROOT}{api.DOCUMENT}", made(api.document_download)),
         Route("/static/{name}", _static),
         Route("/healthz", partial(_health, settings)),
     ]

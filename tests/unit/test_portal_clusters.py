@@ -14,10 +14,13 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from clients.credentials import ServerAccess
 from clients.kubernetes import KubernetesClient
+from orchestration.cli import portal as command
 from portal.reviews import Reviews, ReviewsOfClusters, missing_rights
+from tests.asgi import Client
 from tests.portal_by_hand import (
     OTHER,
     OWN,
@@ -41,6 +44,8 @@ class ApiServer:
     knows: bool = True
     status: int = 201
     tokens: list[str] = field(default_factory=list)
+    access: list[dict[str, Any]] = field(default_factory=list)  # the reviews of rights
+    user: dict[str, Any] = field(default_factory=lambda: {"username": "ann", "groups": ["team"]})
 
     def respond(self, request: httpx.Request) -> httpx.Response:
         document = json.loads(request.content)
@@ -49,9 +54,9 @@ class ApiServer:
             return httpx.Response(self.status, json={"kind": "Status", "message": "no"})
         if document["kind"] == "TokenReview":
             self.tokens.append(spec["token"])
-            user = {"username": "ann", "groups": ["team"]}
-            status: dict[str, Any] = {"authenticated": self.knows, "user": user}
+            status: dict[str, Any] = {"authenticated": self.knows, "user": self.user}
         else:
+            self.access.append(spec)
             wanted = spec["resourceAttributes"].get("namespace", "")
             status = {"allowed": "" in self.namespaces or wanted in self.namespaces}
         return httpx.Response(201, json={"status": status})
@@ -118,6 +123,53 @@ def test_totals_are_of_the_allowing_clusters_and_name_the_others(
     path = f"/tenants/{OWN}/documents/INV-000001/INV-000001.pdf"
     assert portal.client.get(path, headers=TOKEN).status_code == 404
     assert portal.client.get(f"/tenants/{OWN}/charts/cost.svg", headers=TOKEN).status_code == 200
+
+
+def test_a_review_has_the_user_with_uid_groups_and_extra(tmp_path: Path) -> None:
+    """An authorizer may decide by any of them; they are those of the review of the token."""
+    user = {
+        "username": "ann",
+        "uid": "b1b6",
+        "groups": ["team", "system:authenticated"],
+        "extra": {"scopes.authorization.openshift.io": ["user:full"]},
+    }
+    server = ApiServer({OWN}, user=user)
+    portal = portal_reviewed_by(tmp_path, {"c1": server})
+    assert portal.client.get(f"/tenants/{OWN}", headers=TOKEN).status_code == 200
+    assert server.tokens == ["the-token"]
+    who = {"user": "ann"} | {name: user[name] for name in ("uid", "groups", "extra")}
+    assert [one.items() >= who.items() for one in server.access] == [True] * len(server.access)
+    attributes = [one["resourceAttributes"] for one in server.access]
+    assert {
+        "verb": "get",
+        "group": "gpu-ledger.io",
+        "resource": "consumption",
+        "namespace": OWN,
+    } in attributes
+
+
+def test_the_command_reviews_callers_on_the_listed_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application that `gpu-ledger portal` would serve, with the servers of two kubeconfigs."""
+    servers = {"east.kubeconfig": ApiServer({OWN}), "west.kubeconfig": ApiServer()}
+    made = portal_at(tmp_path, two_clusters())
+    made.home.path.joinpath("config.toml").write_text(
+        "[portal.review_clusters]\n"
+        f'c1 = "{tmp_path}/east.kubeconfig"\nc2 = "{tmp_path}/west.kubeconfig"\n'
+    )
+    served: list[Any] = []
+    monkeypatch.setattr(command, "find_cluster_access", lambda path: path)
+    monkeypatch.setattr(command, "KubernetesClient", lambda path: servers[path.name].client())
+    monkeypatch.setattr(command.uvicorn.Server, "run", lambda self: served.append(self.config.app))
+    arguments = ["--auth", "kubernetes", "--name", "fake", "--home", str(made.home.path)]
+    result = CliRunner().invoke(command.portal, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    client = Client(served[0])
+    found = client.get(f"/api/v1/tenants/{OWN}/summary", headers=TOKEN).json()
+    assert (found["rows"][0]["cost"], found["left_out_clusters"]) == ("6.00", ["west"])
+    assert [server.tokens for server in servers.values()] == [["the-token"]] * 2
+    assert client.get(f"/tenants/{OTHER}", headers=TOKEN).status_code == 404
 
 
 def test_responses_of_two_callers_have_two_etags(tmp_path: Path) -> None:

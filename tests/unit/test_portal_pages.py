@@ -14,6 +14,7 @@ import logging
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,14 @@ from tests.portal_by_hand import (
     OWN,
     TWO_USD,
     Portal,
+    about,
     marts_of,
     portal_at,
     write,
 )
+from warehouse.about import AboutPeriod
 from warehouse.reports.opened_facts import Facts
+from warehouse.snapshots import Correction, write_snapshots
 
 LOGIN = {"Origin": "http://fake", "Content-Type": "application/x-www-form-urlencoded"}
 SUMMARY = f"/api/v1/tenants/{OWN}/summary"
@@ -485,6 +489,11 @@ def test_charts_are_images_with_the_classes_of_the_table(portal: Portal) -> None
 
 def test_responses_match_the_openapi_document(portal: Portal) -> None:
     document = portal.get("/api/v1/openapi.json").json()
+    download = "/api/v1/tenants/{tenant}/documents/{number}/{name}"
+    names = {"tenant": OWN, "number": "INV-000001", "name": "INV-000001.pdf"}
+    found = portal.get(download.format(**names))
+    [kind] = document["paths"].pop(download)["get"]["responses"]["200"]["content"]
+    assert (found.status_code, found.headers["content-type"]) == (200, kind)
     assert len(document["paths"]) == len(api.TABLES)
     for path, operations in document["paths"].items():
         found = portal.get(path.format(tenant=OWN), "provider")
@@ -496,6 +505,121 @@ def test_responses_match_the_openapi_document(portal: Portal) -> None:
         refused = portal.get(path.format(tenant=OWN) + "?no=1", "provider").json()
         error = document["components"]["schemas"]["Error"]
         jsonschema.Draft202012Validator(error).validate(refused)
+
+
+def test_every_refusal_is_in_the_openapi_document(portal: Portal) -> None:
+    document = portal.get("/api/v1/openapi.json").json()
+    error = jsonschema.Draft202012Validator(document["components"]["schemas"]["Error"])
+    token = {"Authorization": f"Bearer {portal.tokens[OWN]}"}
+    download = f"{api.ROOT}{api.DOCUMENT}"
+    cases = [
+        ("GET", token | {"Origin": "http://evil.example"}, "", 403),
+        ("PUT", token, "", 405),
+        ("GET", token, "a" * 5000, 414),
+        ("GET", token | {"Host": "evil.example"}, "", 421),
+        ("GET", {}, "", 401),
+        ("GET", token, "no=1", 400),
+    ]
+    for path in (f"{api.ROOT}/tenants/{{tenant}}/summary", download):
+        known = document["paths"][path]["get"]["responses"]
+        target = path.format(tenant=OWN, number="INV-000001", name="INV-000001.pdf")
+        for method, headers, query, status in cases:
+            found = portal.client.request(method, f"{target}?{query}", headers=headers)
+            assert found.status_code == status
+            assert str(status) in known
+            error.validate(found.json())
+
+
+def test_the_line_of_the_cost_chart_has_the_amounts_of_its_table(tmp_path: Path) -> None:
+    """Two pods cost 2 USD each on days 1, 2 and 4; the scale is read from the grid's labels."""
+    marts = marts_of()
+    for row in marts["fct_pod_hours"]:
+        hours = (row["hour_started_at"] - START) // HOUR
+        row["hour_started_at"] += timedelta(days=(0, 1, 3)[hours])
+    portal = portal_at(tmp_path, marts)
+    until = START + timedelta(days=4)
+    four_days = dataclasses.replace(about("final"), counted_until=until, data_complete_to=until)
+    write_snapshots(portal.home, [four_days], [], [])
+    rows = portal.get(f"/api/v1/tenants/{OWN}/days").json()["rows"]
+    assert [(row["usage_day"][8:], row["cumulative_cost"]) for row in rows] == [
+        ("01", "4.00"),
+        ("02", "8.00"),
+        ("04", "12.00"),
+    ]
+    chart = portal.get(f"/tenants/{OWN}/charts/cost.svg").text
+    labels = re.findall(r'y="([\d.]+)"[^>]*text-anchor="end"[^>]*>([\d,]+)</text>', chart)
+    (zero, nothing), *_, (top, most) = [(float(y), float(text)) for y, text in labels]
+    assert (nothing, most) == (0, 200)  # the budget is 120
+    line = re.findall(r'<polyline points="([^"]+)"', chart)[0]
+    points = [tuple(map(float, one.split(","))) for one in line.split()]
+    steps = [(x - points[0][0]) / (points[1][0] - points[0][0]) for x, _ in points]
+    assert steps == pytest.approx([0, 1, 2, 3, 4], abs=0.1)  # the end of each day
+    amounts = [(y - points[0][1]) / (top - zero) * most for _, y in points]
+    assert amounts == pytest.approx([0, 4, 8, 8, 12], abs=0.1)
+
+
+def test_corrections_are_rows_of_the_provider(tmp_path: Path) -> None:
+    portal = portal_at(tmp_path)
+    late = Correction("2026-09", OTHER, "USD", -1_250_000_000, "late samples")
+    write_snapshots(portal.home, [about()], [], [late])
+    [row] = portal.get("/api/v1/fleet/corrections", "provider").json()["rows"]
+    assert row == {
+        "corrects_period": "2026-09",
+        "tenant": OTHER,
+        "currency": "USD",
+        "cost": "-1.25",
+        "reason": "late samples",
+    }
+    card = portal.get("/provider", "provider").text.partition('id="corrections"')[2]
+    assert re.findall(r"<td[^>]*>([^<]+)</td>", card)[:4] == [
+        "2026-09",
+        OTHER,
+        "-1.25 USD",
+        "late samples",
+    ]
+    assert portal.get("/api/v1/fleet/corrections").status_code == 404
+
+
+def test_an_earlier_month_has_its_own_numbers_under_its_address(tmp_path: Path) -> None:
+    """In September, one pod ran one hour for 2 USD; the month is closed."""
+    marts, days = marts_of(), timedelta(days=30)
+    for mart, name in (("fct_pod_hours", "hour_started_at"), ("fct_gpu_use", "hour_started_at")):
+        [first, *_] = [row for row in marts[mart] if row["pod_uid"] == "a"]
+        earlier = {"billing_period": "2026-09", name: first[name] - days}
+        if mart == "fct_pod_hours":
+            earlier["segment_started_at"] = first["segment_started_at"] - days
+        marts[mart].append(first | earlier)
+    [pod, *_] = marts["fct_pod_periods"]
+    marts["fct_pod_periods"].append(
+        pod
+        | {"billing_period": "2026-09", "first_started_at": START - days}
+        | {"last_ended_at": START - days + HOUR}
+    )
+    for row in list(marts["fct_coverage"]) + list(marts["dim_clusters"]):
+        place = "fct_coverage" if "source" in row else "dim_clusters"
+        moved = {"hour_started_at": START - days} if place == "fct_coverage" else {}
+        if place == "dim_clusters" or row["hour_started_at"] == START:
+            marts[place].append(row | {"billing_period": "2026-09"} | moved)
+    portal = portal_at(tmp_path, marts)
+    september = AboutPeriod("2026-09", "final", START, START - days + HOUR, "cd" * 32, 0, 0)
+    write_snapshots(portal.home, [september, about()], [], [])
+    found = {}
+    for period in ("2026-09", "2026-10"):
+        [row] = portal.get(f"{SUMMARY}?period={period}").json()["rows"]
+        found[period] = (row["cost"], row["device_hours"], row["amounts"], row["settled"])
+        text = portal.get(f"/tenants/{OWN}?period={period}").text
+        assert f"Numbers of {period} are" in text
+        assert '<option value="2026-09">2026-09 (final)</option>' in text or period == "2026-09"
+        days_of = portal.get(f"/api/v1/tenants/{OWN}/days?period={period}").json()["rows"]
+        assert [one["usage_day"] for one in days_of] == [f"{period}-01"]
+    assert found == {
+        "2026-09": ("2.00", "1.00", "final", "2.00"),
+        "2026-10": ("12.00", "6.00", "estimated", "8.00"),
+    }
+    assert [
+        one["billing_period"] for one in portal.get(f"/api/v1/tenants/{OWN}/periods").json()["rows"]
+    ] == ["2026-09", "2026-10"]
+    assert portal.get(SUMMARY).json()["rows"][0]["billing_period"] == "2026-10"
 
 
 def test_csv_and_json_have_the_same_rows(portal: Portal) -> None:
