@@ -27,8 +27,13 @@ pytestmark = pytest.mark.explore
 SEEDS = (1, 3, 29)
 
 
-def test_two_workers_compute_the_facts_of_every_scenario(tmp_path: Path) -> None:
+def test_two_workers_compute_the_facts_of_every_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_spark()
+    # The 200 partitions of Spark's default take longer than the rows of these fleets.
+    (tmp_path / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 4\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     random_ones = {f"seed {seed}": fleet(scenario(seed)) for seed in {*SEEDS, *EXPLORED}}
     exchange = tmp_path / "exchange"
     exchange.mkdir()
