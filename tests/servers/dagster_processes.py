@@ -113,7 +113,7 @@ def in_session(session: str) -> httpx.Client:
     return client
 
 
-def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 2.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, every_seconds: float = 0.5) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not true():
         assert time.monotonic() < deadline, f"it never came to this: {what}"

@@ -8,18 +8,19 @@ inside the gaps that the journal records.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from domain.interval import Interval, format_instant, hour_of
 from ingestion.evidence.landing import Landing
 from ingestion.kubernetes.journal_decoder import decode_rows
+from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.pull import pull_hours
 from tests.servers.collecting import CollectorProcess, PushedClock, may_read
 from tests.servers.control_plane import ControlPlane, control_plane, kwok, scheduler
@@ -40,15 +41,20 @@ Row = dict[str, Any]
 # --- the world -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LostHistory:
-    """An interval whose changes the collector could not receive, and cannot receive later."""
+class Moment(NamedTuple):
+    """A time of the collector's clock, and the number of the latest write then."""
 
-    began_at: datetime
-    ended_at: datetime
+    at: datetime
+    revision: int
 
-    def covers(self, at: datetime) -> bool:
-        return self.began_at <= at < self.ended_at
+
+class LostHistory(NamedTuple):
+    """Changes that the collector could not receive, and cannot receive later."""
+
+    marked: Moment  # the journal has everything before
+    broken: Moment  # the collector receives nothing from here on
+    forgotten: Moment  # the API server has no history before
+    mended: Moment  # the journal has a list, and what followed it
 
 
 @dataclass
@@ -65,20 +71,30 @@ class Cluster:
     dark: list[LostHistory] = field(default_factory=list)
     marks: int = 0
 
-    def mark(self) -> None:
-        """Create a pod that requests more than any node has; wait until the journal has it."""
+    def now(self) -> Moment:
+        return Moment(self.clock.now(), self.plane.revision())
+
+    def mark(self) -> Moment:
+        """Create a pod that requests more than any node has; wait until the journal has it.
+
+        Returns the moment before: the journal has every change until then.
+        """
+        before = self.now()
         self.marks += 1
         name = f"mark-{self.marks}"
         self.players.pod("team-a", name, 9_999)
         self.collector.wait_for_pod(name)
         written = self.players.read("team-a", name)["metadata"]["resourceVersion"]
         self.observer.wait_until(int(written))
+        return before
 
-    def forget(self) -> None:
-        """Restart the API server over a store without history."""
+    def forget(self) -> Moment:
+        """Restart the API server over a store without history; returns the moment before."""
+        before = self.now()
         self.plane.stop_api()
         self.plane.compact()
         self.plane.start_api()
+        return before
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +185,7 @@ def act_on_pods(cluster: Cluster, count: int) -> None:
 
 
 def the_whole_story(cluster: Cluster) -> None:
-    collector, clock = cluster.collector, cluster.clock
+    collector = cluster.collector
     collector.start()
     collector.wait_for("listed", resource="pods", why="start")
     create_pods(cluster, "first", 120)
@@ -187,25 +203,25 @@ def the_whole_story(cluster: Cluster) -> None:
     cluster.relay.cut()
     act_on_pods(cluster, 15)
     cluster.relay.mend()
-    cluster.mark()
+    marked = cluster.mark()
     # Disconnected, with the history of the meantime deleted.
-    began_at = clock.now()
     cluster.relay.cut()
+    broken = cluster.now()
     create_pods(cluster, "third", 30)
     act_on_pods(cluster, 15)
-    cluster.forget()
+    forgotten = cluster.forget()
     cluster.relay.mend()
-    cluster.mark()
-    cluster.dark.append(LostHistory(began_at, clock.now()))
+    again = cluster.mark()
+    cluster.dark.append(LostHistory(marked, broken, forgotten, cluster.now()))
     act_on_pods(cluster, 10)
     # Killed, with the history of the meantime deleted.
-    began_at = clock.now()
     collector.kill()
+    broken = cluster.now()
     act_on_pods(cluster, 15)
-    cluster.forget()
+    forgotten = cluster.forget()
     collector.start()
     cluster.mark()
-    cluster.dark.append(LostHistory(began_at, clock.now()))
+    cluster.dark.append(LostHistory(again, broken, forgotten, cluster.now()))
     create_pods(cluster, "fourth", 20)
     act_on_pods(cluster, 10)
     cluster.mark()
@@ -283,22 +299,34 @@ def last_observations(rows: list[Row]) -> dict[str, Row]:
     return known
 
 
-def gaps_of(rows: dict[str, list[Row]]) -> list[LostHistory]:
-    """The gaps in the journal, in whole seconds, with their last second included."""
-    second = timedelta(seconds=1)
-    gaps = [
-        LostHistory(r["gap_started_at"], r["gap_ended_at"] + second) for r in rows["journal_gaps"]
-    ]
-    return sorted(gaps, key=lambda gap: gap.began_at)
+def lost_revisions(lines: Iterable[Line]) -> list[range]:
+    """The revisions of pods that the journal lacks: from its last one to the next list.
+
+    Their times would not do: under load, the collector reads a change seconds after it was made.
+    """
+    found: list[range] = []
+    last, is_lost = 0, False
+    for line in lines:
+        match line:
+            case {"line": "gap", "resource": "pods"}:
+                is_lost = True
+            case {"line": "listed", "resource": "pods", "version": version}:
+                found += [range(last + 1, version + 1)] if is_lost else []
+                last, is_lost = version, False
+            case {"line": "watched", "resource": "pods", "version": version}:
+                last = max(last, version)
+            case {"line": "object", "resource": "pods", "via": "added" | "modified" | "deleted"}:
+                last = max(last, int(line["object"]["metadata"]["resourceVersion"]))
+    return found
 
 
-def in_a_gap(gaps: list[LostHistory], pod: PodHistory) -> bool:
-    return any(gap.covers(revision.told_at) for gap in gaps for revision in pod.revisions)
+def in_a_gap(lost: list[range], pod: PodHistory) -> bool:
+    return any(revision.number in gap for gap in lost for revision in pod.revisions)
 
 
-def came_and_went_in_one(gaps: list[LostHistory], pod: PodHistory) -> bool:
-    first, last = pod.revisions[0].told_at, pod.revisions[-1].told_at
-    return pod.deleted and any(gap.covers(first) and gap.covers(last) for gap in gaps)
+def came_and_went_in_one(lost: list[range], pod: PodHistory) -> bool:
+    first, last = pod.revisions[0].number, pod.revisions[-1].number
+    return pod.deleted and any(first in gap and last in gap for gap in lost)
 
 
 def test_the_journal_is_what_an_observer_with_the_full_history_saw(
@@ -310,34 +338,34 @@ def test_the_journal_is_what_an_observer_with_the_full_history_saw(
     cluster.collector.stop()
     attempt, rows = landed(cluster, began_at, tmp_path)
 
-    gaps = gaps_of(rows)
-    check_gaps(cluster, gaps)
+    lost = lost_revisions(cluster.collector.lines())
+    check_gaps(cluster, lost, rows["journal_gaps"])
     known = last_observations(rows["pod_observations"])
     told_then = cluster.observer.until(attempt.window.ended_at)
     seen = {uid: pod for uid, pod in told_then.items() if requests_devices(pod)}
     assert len(seen) > 200
-    unseen = {uid for uid, pod in seen.items() if came_and_went_in_one(gaps, pod)}
+    unseen = {uid for uid, pod in seen.items() if came_and_went_in_one(lost, pod)}
     assert unseen, "somebody must have come and gone in a gap"
     assert known.keys() <= seen.keys()
     missing = seen.keys() - known.keys() - unseen
-    assert [describe_lifetime(seen[uid]) for uid in missing] == [], gaps
+    assert [describe_lifetime(seen[uid]) for uid in missing] == [], lost
     requests = {(r["pod_uid"], r["resource"]): r["device_count"] for r in rows["pod_requests"]}
     for uid, row in known.items():
         pod = seen[uid]
         assert (row["pod_name"], row["node_name"]) == (pod.name, pod.node)
         assert requests[uid, GPU] == reserved_devices(pod)
-        check_times(gaps, pod, row)
+        check_times(lost, pod, row)
     check_contradictions(rows["contradictions"])
     # The watch began inside this hour.
     assert {hour.outcome for hour in attempt.hours} == {Outcome.DEGRADED}
 
 
-def check_times(gaps: list[LostHistory], pod: PodHistory, row: Row) -> None:
+def check_times(lost: list[range], pod: PodHistory, row: Row) -> None:
     times = tuple(moment(row[name]) for name in ("bound_at", "started_at", "ended_at"))
     truth = (pod.bound_at, pod.started_at, pod.ended_at)
     what = f"{pod.name}: {times} is not {truth}"
     assert row["deleted"] == pod.deleted, what
-    if not in_a_gap(gaps, pod):
+    if not in_a_gap(lost, pod):
         assert times == truth, what
         assert (row["phase"], row["restart_count"]) == (pod.phase, pod.restarts), what
         return
@@ -350,17 +378,20 @@ def check_times(gaps: list[LostHistory], pod: PodHistory, row: Row) -> None:
         assert times[2] == truth[2], what
 
 
-def check_gaps(cluster: Cluster, gaps: list[LostHistory]) -> None:
-    """One gap for each interval without history: from the last recorded line to the next list.
+def check_gaps(cluster: Cluster, lost: list[range], rows: list[Row]) -> None:
+    """One gap for each loss: from the last change in the journal to the next list.
 
-    Events that were received but not written when a collector was killed are lost: those of one or
-    two flushes.
+    Events that were received but not written when a collector was killed are lost.
     """
-    assert len(gaps) == len(cluster.dark)
-    for gap, dark in zip(gaps, cluster.dark, strict=True):
-        assert gap.began_at <= dark.began_at
-        assert dark.began_at - gap.began_at < timedelta(seconds=10)
-        assert dark.began_at < gap.ended_at <= dark.ended_at + timedelta(seconds=1)
+    gaps = sorted((row["gap_started_at"], row["gap_ended_at"]) for row in rows)
+    assert len(gaps) == len(lost) == len(cluster.dark)
+    second = timedelta(seconds=1)
+    for (began_at, ended_at), revisions, dark in zip(gaps, lost, cluster.dark, strict=True):
+        assert dark.marked.revision < revisions.start <= dark.broken.revision + 1
+        assert dark.forgotten.revision < revisions.stop <= dark.mended.revision + 1
+        # The journal has whole seconds.
+        assert dark.marked.at - second < began_at <= dark.forgotten.at
+        assert dark.forgotten.at - second < ended_at <= dark.mended.at
 
 
 def check_contradictions(rows: list[Row]) -> None:
