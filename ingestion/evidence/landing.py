@@ -120,10 +120,6 @@ class PackedBody:
     landed: LandedBody
     stored: bytes
 
-    def unpacked(self) -> bytes:
-        """The body as it came."""
-        return zstandard.ZstdDecompressor().decompress(self.stored)
-
 
 def pack_body(body: bytes) -> PackedBody:
     """Hash and compress a body."""
@@ -140,7 +136,6 @@ class LandingReport:
     body_count: int
     problems: tuple[LedgerError, ...] = ()
     attempts: tuple[Attempt, ...] = field(default=(), repr=False)
-    unreferenced: tuple[str, ...] = field(default=())  # bodies that no manifest names: no harm
     set_aside: tuple[str, ...] = field(default=())  # wrong bytes in the place of bodies
 
 
@@ -269,7 +264,6 @@ class Landing:
             body_count=len(referenced | present),
             problems=tuple(problems),
             attempts=tuple(attempts),
-            unreferenced=tuple(sorted(present - referenced)),
             set_aside=tuple(self.store.list("rotten/")),
         )
 

@@ -3,7 +3,7 @@
 Put here: access to the cluster, its resources, and the state of the journal.
 Not here: printing, or the sample store's side (`ingestion.thanos.store_probe`).
 
-Nothing is written anywhere: a probe is no observation.
+A probe writes nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ingestion.kubernetes.watched_resources import PATHS
 from warehouse.store import Store
 
 NOT_EVERYWHERE = ("resourceclaims", "resourceslices", "gpubudgets")
-"""Dynamic resource allocation is there since Kubernetes 1.34, and GpuBudgets where their definition
-was applied; a cluster without them has none to miss."""
+"""Dynamic resource allocation exists since Kubernetes 1.34, and GpuBudgets where their definition
+was applied. A cluster without them has no such objects."""
 
 SILENT_AFTER = timedelta(hours=2)
-"""After the start of the last hour of which anything was written: an hour and its closing."""
+"""After the start of the last written hour: the hour itself and an hour to close it."""
 
 
 def probe(
@@ -69,7 +69,7 @@ def _clock_lines(client: KubernetesClient, clock: Clock) -> Iterator[DoctorLine]
 
 
 def _right_lines(client: KubernetesClient) -> Iterator[DoctorLine]:
-    """Whether each resource may be listed and watched, and whether it is there at all."""
+    """Whether each resource may be listed and watched, and whether the server has it."""
     for resource in PATHS:
         try:
             refused = [verb for verb in ("list", "watch") if not is_allowed(client, verb, resource)]
@@ -89,7 +89,9 @@ def _right_lines(client: KubernetesClient) -> Iterator[DoctorLine]:
             seen = "this cluster does not serve them" if absent else error.seen
             yield DoctorLine(f"may read {resource}", absent, seen, "" if absent else error.remedy)
         except LedgerError as error:
-            yield DoctorLine(f"may read {resource}", False, str(error).splitlines()[0], "ask again")
+            yield DoctorLine(
+                f"may read {resource}", False, str(error).splitlines()[0], "run doctor again"
+            )
 
 
 def _operator_lines(client: KubernetesClient) -> Iterator[DoctorLine]:

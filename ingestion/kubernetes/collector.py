@@ -48,14 +48,14 @@ from warehouse.store import Store
 # slow it down, not kill it. A line is about 2 kB.
 PENDING_LINES_LIMIT = 50_000
 
-# When nothing happens, that it was watched is written down this often.
+# Without any event, a line about the watched interval is written this often.
 HEARTBEAT_SECONDS = 300
 
-# How long the loop waits for a word before it looks at the clock again, in real seconds.
+# How long the loop waits for an event before it reads the clock again, in real seconds.
 IDLE_SECONDS = 0.2
 
-# The server is asked every hour whether the collector may see all of these: amounts depend on them,
-# and a proxy that hides objects responds with 200.
+# The right to list and watch these is reviewed every hour: amounts depend on them, and a proxy that
+# hides objects responds with 200.
 CANARIES = ("pods",)
 
 # How a server without the resource responds: an older one, or without its definition.
@@ -67,13 +67,13 @@ class CollectorSettings:
     """The parameters of a collector besides its clock, its journal and its server."""
 
     cluster_id: str
-    collector: str = "collector"  # who writes: the name of its pod
+    collector: str = "collector"  # the name of its pod, in each segment
     code_version: str = field(default_factory=lambda: importlib.metadata.version("gpu-ledger"))
     flush_seconds: int = 30
     resources: tuple[str, ...] = RESOURCES
     pod_labels: tuple[str, ...] = POD_LABELS  # the allow-list: no other label of a pod is kept
     retry: Retry = field(default_factory=Retry)
-    lockstep: bool = False  # under a driven clock: the same journal, however threads are scheduled
+    lockstep: bool = False  # with a driven clock: the journal is independent of thread scheduling
 
 
 class Collector:
@@ -98,7 +98,7 @@ class Collector:
         self._settled = threading.Condition()
         self._versions: dict[str, tuple[int, datetime]] = {}
         self._failed_at: dict[str, datetime] = {}
-        self._settled_failures: dict[str, datetime] = {}  # and all that followed has been done
+        self._settled_failures: dict[str, datetime] = {}  # with all effects written
         self._not_served: set[str] = set()
         self._lockstep = InstantBarrier(settings.resources) if settings.lockstep else None
         self._flushed_at: datetime | None = None
@@ -135,9 +135,9 @@ class Collector:
     def has_recorded(self, resource_version: int) -> bool:
         """Whether everything until this resource version is in the journal.
 
-        A watch that has just failed, at the present instant, is as far as it can get. Under a
-        driven clock every watch has to speak at every instant: a server that was set back has a
-        lower version than was heard before.
+        A watch that failed at the present instant cannot get further. With a driven clock every
+        watch must have an event or bookmark at every instant: a server that was set back has a
+        lower version than before.
         """
         now = self.clock.now()
         with self._settled:
@@ -208,7 +208,7 @@ class Collector:
             self._after(items)
 
     def _take(self, item: Item) -> None:
-        """One thing that was heard, from the network to the pending lines."""
+        """Process one item, from the network to the pending lines."""
         self.calendar.reach(item.at)
         match item:
             case NeedsList():
@@ -289,7 +289,7 @@ class Collector:
     # --- lists --------------------------------------------------------------------------------
 
     def _list_everything(self) -> None:
-        """The hour's complete lists, after asking whether all pods may be seen at all."""
+        """The hour's complete lists, after a review of the right to see all pods."""
         for resource in self.settings.resources:
             if resource in self._not_served:
                 continue
@@ -304,15 +304,15 @@ class Collector:
             self._list_twice(resource)
 
     def _list(self, resource: str, why: str, reason: str) -> None:
-        """A list from which a watch goes on; its watcher waits for it."""
+        """Request the list from which a watch continues; its watcher waits for it."""
         now = self.clock.now()
         between = self._lockstep is not None and self._lockstep.is_between_stops(now)
         if between or self._failed_at.get(resource) == now:
-            self._list_again(resource, why, reason)  # at one instant, one try says everything
+            self._list_again(resource, why, reason)  # one try per instant is enough
             return
         listed = self._request_list(resource, why, reason)
         if not (resource in self._not_served and listed.reason.startswith(NOT_SERVED)):
-            self._apply(listed)  # that a resource is not served is written once
+            self._apply(listed)  # a resource that is not served has one line
         if listed.complete:
             if resource in self.state.second_look:
                 self._list_twice(resource)
@@ -333,7 +333,7 @@ class Collector:
         timer.start()
 
     def _relist(self, resource: str, reason: str) -> None:
-        """The numbers of a stream are worth nothing any more: begin again from a list."""
+        """Begin again from a list, because the versions of the stream are no longer valid."""
         listed = self._request_list(resource, "expired", reason)
         self._apply(listed)
         if listed.complete:
@@ -360,7 +360,7 @@ class Collector:
                     return  # no response: looked up again with the pod's next change or list
                 projection = owner_projection(found) if found else {}
                 if projection and projection["metadata"].get("uid") != uid:
-                    projection = {}  # another one under the same name
+                    projection = {}  # another object with the same name
                 self._apply(OwnerSeen("owners", self.clock.now(), uid, projection))
 
     # --- writing ------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 Put here: the objects and their text; a pure function of a few names.
 Not here: applying them (`kubectl apply -f`), or writing files (`gpu-ledger init`).
 
-They comply with the restricted pod security standard. The collector may read the resources that it
-records, and nothing else: no secrets, no exec, no wildcard, no write.
+They comply with the restricted pod security standard. The collector may only read the resources
+that it records: no secrets, no exec, no wildcard, no write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 NAME = "gpu-ledger-collector"
 IMAGE = "registry.example.com/gpu-ledger/collector"
-"""Without --image: to be replaced by where the image of `deploy/collector` was pushed."""
+"""Without --image: to be replaced by the address of the image of `deploy/collector`."""
 
 HEALTH_PORT = 8080
 GROUP = 10001

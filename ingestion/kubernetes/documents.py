@@ -39,7 +39,7 @@ class StoredDocument(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name == "metadata" and self._decoded is None:
-            return _metadata.decode(self.text).metadata  # a fifth of it, and often all that is read
+            return _metadata.decode(self.text).metadata  # a fifth of the text, and often sufficient
         return self._whole()[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -57,7 +57,7 @@ def as_text(document: object) -> msgspec.Raw:
 
 
 def uid_of(document: Mapping[str, Any]) -> str:
-    """A UID; "" for a text that Kubernetes gives no object."""
+    """The UID of an object; "" for a text that is not a UID of Kubernetes."""
     meta = document.get("metadata")
     uid = meta.get("uid", "") if isinstance(meta, Mapping) else ""
     return uid if isinstance(uid, str) and uid.isascii() else ""

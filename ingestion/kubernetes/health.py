@@ -1,10 +1,10 @@
-"""How a collector is: for a probe, for Prometheus, for a person with curl.
+"""The health of a collector, for probes and for Prometheus.
 
-Put here: the state of a running collector as values and as text, and the small server that says it.
+Put here: the state of a running collector as values and as text, and its HTTP server.
 Not here: the collector itself, or alerts on these metrics.
 
-    /healthz   200 while the loop turns; 503 asks for a restart
-    /readyz    200 when every watch is heard and the spool takes what is written
+    /healthz   200 while the loop runs; 503 leads to a restart
+    /readyz    200 while every watch has events or bookmarks and the spool accepts segments
     /metrics   in the text format of Prometheus
 """
 
@@ -18,8 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from domain.clock import Clock
 
-# A watch is silent when it missed two bookmarks; a loop hangs when it did not turn for as long as
-# the slowest list may take.
+# A watch is silent after two missing bookmarks; a loop hangs if a turn takes longer than the
+# slowest list may take.
 SILENT_AFTER = timedelta(seconds=180)
 STUCK_AFTER = timedelta(minutes=15)
 
@@ -56,7 +56,7 @@ class Health:
 
 
 _GAUGES: tuple[tuple[str, str, Callable[[Health], int]], ...] = (
-    ("open_pods", "GPU pods that are there and have not ended.", lambda h: h.open_pods),
+    ("open_pods", "GPU pods that exist and have not ended.", lambda h: h.open_pods),
     ("lines_pending", "Journal lines that are not synced yet.", lambda h: h.lines_pending),
     ("spool_refuses", "1 while the spool does not take segments.", lambda h: bool(h.spool_trouble)),
 )
@@ -80,7 +80,10 @@ def metrics_text(health: Health, now: datetime) -> str:
             lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}"]
             lines.append(f"{full}{labels} {int(read(health))}")
     full = "gpu_ledger_collector_heard_seconds_ago"
-    lines += [f"# HELP {full} Since when nothing was heard of a resource.", f"# TYPE {full} gauge"]
+    lines += [
+        f"# HELP {full} Seconds since the last event or bookmark of a resource.",
+        f"# TYPE {full} gauge",
+    ]
     for resource, at in sorted(health.heard_at.items()):
         ago = max(0, int((now - at).total_seconds()))
         of = f'{{cluster_id="{health.cluster_id}",resource="{resource}"}}'
@@ -92,7 +95,7 @@ def answer(path: str, health: Health, now: datetime) -> tuple[int, str]:
     """Status and text for one path."""
     match path.partition("?")[0]:
         case "/healthz":
-            return (200, "ok\n") if health.is_alive(now) else (503, "the loop does not turn\n")
+            return (200, "ok\n") if health.is_alive(now) else (503, "the loop does not run\n")
         case "/readyz":
             return (200, "ok\n") if health.is_ready(now) else (503, _reasons(health, now))
         case "/metrics":
@@ -110,7 +113,7 @@ def _reasons(health: Health, now: datetime) -> str:
 
 
 class HealthServer:
-    """Answers on one port until it is closed."""
+    """Serves the health of a collector on one port until it is closed."""
 
     def __init__(
         self, health: Health, clock: Clock, host: str = "127.0.0.1", port: int = 0

@@ -1,7 +1,7 @@
-"""Under a driven clock: all events of one instant in one order, independent of thread scheduling.
+"""With a driven clock: all events of one instant in one order, independent of thread scheduling.
 
-Put here: holding back the events of some watches until all watches have reached the instant.
-Not here: the driver of the clock. Under a real clock events are not held back.
+Put here: delaying the events of some watches until all watches have reached the instant.
+Not here: the driver of the clock. With a real clock events are not delayed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class InstantBarrier:
     def __init__(self, resources: tuple[str, ...]) -> None:
         self._held: dict[str, list[Item]] = {resource: [] for resource in resources}
         self._done_at: dict[str, datetime] = {}
-        self._wanting: dict[str, NeedsList] = {}  # cannot speak before they have a list
+        self._wanting: dict[str, NeedsList] = {}  # watches that cannot begin without a list
         self.told_at: datetime | None = None  # the driver stopped here for this cluster
 
     def is_between_stops(self, now: datetime) -> bool:
         """Whether the clock stands where it was stopped for other clusters only.
 
-        A failure there is no new fact; its effects would depend on how soon a thread retried.
+        A failure at such an instant is ignored: its effects would depend on thread scheduling.
         """
         return self.told_at is not None and now != self.told_at
 
@@ -36,7 +36,7 @@ class InstantBarrier:
         if isinstance(item, NeedsList):
             if self.is_between_stops(now):
                 return [item]
-            # Its watch waits for the list, and will speak again when it has one.
+            # Its watch waits for the list, and continues after it.
             self._wanting[item.resource] = item
             return self._release(now)
         again = isinstance(item, Broken) and self._done_at.get(item.resource) == item.at
@@ -47,7 +47,7 @@ class InstantBarrier:
         return self._release(now)
 
     def list_failed(self, resource: str, now: datetime) -> list[Item]:
-        """A watch cannot begin at this instant; the others are not kept waiting for it."""
+        """The items to process after a failed list: the other watches do not wait for it."""
         self._done_at[resource] = now
         return self._release(now)
 

@@ -1,14 +1,14 @@
-"""The journal on disk: segments, written whole and synced before they count.
+"""The journal on disk: segments, each written completely and synced.
 
 Put here: segments and their keys, writing and reading them.
 Not here: the lines (`journal_lines`), or landing them (`pull`).
 
     journal/<cluster_id>/<hour>-<sequence>.jsonl
 
-A segment is one object of a store, made by conditional create: it is there whole, or not at all.
-Nothing is ever changed or added to one; its last line is a seal, with the hash of all before it.
-An hour has as many as there were flushes; the last one has `hour_closed`. Two collectors of one
-cluster take different sequences and disturb nothing.
+A segment is one object of a store, made by conditional create: it is complete, or it does not
+exist. It never changes. Its last line is a seal, with the hash of all lines before it. An hour has
+one segment per flush; the last one has `hour_closed`. Two collectors of one cluster use different
+sequences.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from warehouse.store import Store
 
 JOURNAL_VERSION = 2
 
-# One flush every half minute and a closing one are 121 an hour; many more are a broken loop.
+# A flush every half minute and one at the end are 121 an hour; many more are a defect of the loop.
 SEGMENTS_PER_HOUR_LIMIT = 100_000
 
 
@@ -77,7 +77,7 @@ def segments(store: Store, cluster_id: str, hour: datetime | None = None) -> lis
 def latest_segments(store: Store, cluster_id: str, at: datetime, back: timedelta) -> list[Segment]:
     """The segments of the last `back` before the last one, which usually is of today.
 
-    Asked day by day: a spool of a year has half a million names, and a bucket lists a thousand at
+    Listed by day: a spool of a year has half a million names, and a bucket lists a thousand at
     a time.
     """
     found: list[Segment] = []
@@ -110,10 +110,10 @@ def _hour_text(hour: datetime) -> str:
 
 
 def parse_lines(key: str, body: bytes) -> Iterator[Line]:
-    """The lines of a segment but its seal; raises SegmentDamaged for anything that is none.
+    """The lines of a segment without its seal; raises SegmentDamaged for another content.
 
-    Any changed bit is found: the seal is compared before the first line is given. A seal does not
-    show that its writer wrote lines that can be read, so the form of each line is checked, too.
+    The seal is compared before the first line is returned, so any changed bit is found. A seal does
+    not show that the lines have a valid form, so the form of each line is checked, too.
     """
     for number, text in enumerate(_before_seal(key, body).splitlines(), start=1):
         try:
@@ -130,7 +130,7 @@ def parse_lines(key: str, body: bytes) -> Iterator[Line]:
 
 
 def _before_seal(key: str, body: bytes) -> bytes:
-    """The lines before the seal; raises where there is none, or that of other lines."""
+    """The lines before the seal; raises if the seal is missing or has another hash."""
     if not body.endswith(b"\n"):
         raise SegmentDamaged(key, "its last line has no end")
     last = body.rfind(b"\n", 0, -1) + 1
@@ -156,7 +156,7 @@ _Numbered = tuple[int, bytes]  # a line's position and its text
 
 @lru_cache(maxsize=64)
 def _hour_at(text: str) -> datetime:
-    """The hour of a time as it is written; a whole list has one, and an hour some dozens."""
+    """The hour of a time; all lines of a list have one time, and an hour has some dozens."""
     return hour_of(parse_instant(text))
 
 
@@ -165,7 +165,7 @@ _text = msgspec.json.Encoder(order="sorted", enc_hook=as_text).encode
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A segment as it is tried to be written, until it is."""
+    """A segment that is written as it is until the store has it."""
 
     hour: datetime
     sequence: int
@@ -189,11 +189,11 @@ class JournalWriter:
         self.collector = collector
         self.code_version = code_version
         self.position = position
-        # As text: a line is ten times as large while it is a document.
+        # As text: a line as a document needs ten times the memory.
         self.pending: dict[datetime, list[_Numbered]] = {}
         self.segment_count = 0
         self._sequences: dict[datetime, int] = {}
-        self._asked_until: datetime | None = None  # whose segments of an earlier life are known
+        self._listed_until: datetime | None = None  # hours whose earlier segments are known
         self._tried: _Prepared | None = None
 
     @property
@@ -209,7 +209,7 @@ class JournalWriter:
             self.position += 1
 
     def has_written(self, hour: datetime) -> bool:
-        """Whether anything was said of this hour, in memory or on disk."""
+        """Whether the hour has a line, pending or in a segment."""
         return hour in self.pending or bool(segments(self.store, self.cluster_id, hour))
 
     def flush(self, at: datetime) -> list[str]:
@@ -243,9 +243,9 @@ class JournalWriter:
         hour, first = tried.hour, tried.sequence
         while tried.sequence < first + SEGMENTS_PER_HOUR_LIMIT:
             key = segment_key(self.cluster_id, hour, tried.sequence)
-            # The same bytes are ours: an earlier try was durable and did not say so.
+            # The same bytes are our own: the response to an earlier try was lost.
             if self.store.create(key, tried.body) or self.store.read(key) == tried.body:
-                # The hour before still gets its last words.
+                # The previous hour may still get lines.
                 near = {h: s for h, s in self._sequences.items() if h >= hour - HOUR}
                 self._sequences = near | {hour: tried.sequence + 1}
                 self.segment_count += 1
@@ -259,15 +259,14 @@ class JournalWriter:
         )
 
     def _first_sequence(self, hour: datetime) -> int:
-        """The next sequence of an hour; an hour that began after the start of this process has none
-        yet.
+        """The next sequence of an hour: 1 if the hour began after the start of this process.
 
-        The store may contain a year of segments: its names are not listed for every hour. A second
-        collector of the same hour is noticed when a name is taken.
+        The names of a store with a year of segments are not listed for every hour. A second
+        collector is noticed when a name already exists.
         """
-        if self._asked_until is not None and hour > self._asked_until:
+        if self._listed_until is not None and hour > self._listed_until:
             return 1
-        self._asked_until = max(hour, self._asked_until or hour)
+        self._listed_until = max(hour, self._listed_until or hour)
         return self._next_sequence(hour)
 
     def _next_sequence(self, hour: datetime) -> int:
@@ -290,5 +289,5 @@ class JournalWriter:
         digest = hashlib.sha256()
         for text in texts:
             digest.update(text + b"\n")
-        # In one piece: a complete list of a large cluster is tens of megabytes.
+        # Joined once: a complete list of a large cluster has tens of megabytes.
         return b"\n".join([*texts, _text(_Seal(digest.hexdigest())), b""])

@@ -1,4 +1,4 @@
-"""A landed attempt of a journal as lifecycle tables, the same from the same bytes for ever.
+"""Decodes a landed attempt of a journal into lifecycle tables; the same bytes give the same tables.
 
 Put here: reading the segments of an attempt in order, dropping repeated observations, and writing
 the tables.
@@ -44,7 +44,7 @@ def write_lifecycle(landing: Landing, home_runs: Path, attempt: Attempt) -> None
 
 
 def decode(attempt: Attempt, landing: Landing) -> dict[str, pa.Table]:
-    """Every lifecycle table of one attempt; an empty table where nothing was said."""
+    """Every lifecycle table of one attempt, with or without rows."""
     rows = decode_rows(attempt, landing)
     return {table: filled(table, attempt, rows[table]) for table in TABLES}
 
@@ -64,7 +64,7 @@ def decode_rows(attempt: Attempt, landing: Landing) -> dict[str, list[Row]]:
 
 
 def _hours(attempt: Attempt, landing: Landing) -> Iterator[tuple[datetime, list[Line]]]:
-    """The lines of one hour after another: those of a day would be gigabytes in a large cluster."""
+    """The lines hour by hour: those of a day would be gigabytes in a large cluster."""
     segments: dict[datetime, list[QueryResponse]] = {}
     for answer in attempt.answers:
         if answer.sha256 and answer.window is not None and answer.outcome is Outcome.OK:
@@ -88,10 +88,9 @@ def _without_repeats(lines: Iterable[Line]) -> Iterator[tuple[Line, bytes]]:
         if line["line"] == "object":
             meta = line["object"]["metadata"]
             gone = line["via"] in ("deleted", "gone")
-            # Each list is an observation of its own: an object that exists after a gap existed in
-            # it.
+            # Each list is a separate observation: an object in it existed during the gap before.
             listed_at = line["at"] if line["via"] == "list" else line["via"] == "hourly_list"
-            # The content too: after a store was set back, a version comes again and means another.
+            # With the content: after a store was set back, a version can mean another content.
             content = msgspec.json.encode(line["object"], order="sorted")
             key = (line["resource"], meta.get("uid", ""), content, gone, listed_at)
             if key in said:

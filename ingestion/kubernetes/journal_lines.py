@@ -1,24 +1,24 @@
 """The lines of a journal: their kinds and their forms.
 
-Put here: how each line is written. Not here: when it is (`state`), or where it goes (`spool`).
+Put here: writing a line. Not here: when it is written (`journal_state`), or where (`journal`).
 
 Every line is a JSON object with `line` (its kind), `at` (when it was observed) and, once it is in a
 segment, `position` (its place in the whole journal):
 
-| line | says |
+| line | meaning |
 |---|---|
-| opened | a segment begins: whose, which hour, which sequence, written by which code |
+| opened | the first line of a segment: cluster, hour, sequence, version of the code |
 | object | an object was seen (`via` list, added, modified, hourly_list), `deleted`, or is `gone`; |
 |        | `alive_at`: until when this shows that a pod is alive, where the line was written later |
-| still_there | ended pods that the hourly list still shows, in short |
-| listed | a list came to its end: complete or not, how many, how many were absent |
-| watched | an interval in which a watch was unbroken; `version` is from where it can go on |
-| broken, gap | a watch ended; and, when it could not go on, what was not seen, with both ends |
+| still_there | ended pods in the hourly list, in short |
+| listed | the end of a list: complete or not, the numbers of listed and of absent objects |
+| watched | an interval with an unbroken watch; it can continue from `version` |
+| broken, gap | the end of a watch; and the unwatched interval if it could not continue |
 | contradiction | two statements that cannot both be true |
-| owner | what an owner says about its own owner |
-| access | what the collector may read |
-| hour_closed | nothing more is expected for this hour |
-| sealed | the segment is over: the hash of all its lines before, and nothing else |
+| owner | the owner of an owner |
+| access | whether the collector may list and watch a resource |
+| hour_closed | the last line of an hour |
+| sealed | the last line of a segment: the hash of all lines before it |
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ingestion.kubernetes.projections import Document
 Line = dict[str, Any]
 
 
-# An instant is written as often as a list of it has objects.
+# All lines of a list have the same time.
 _text = lru_cache(maxsize=64)(format_instant)
 
 
@@ -59,9 +59,9 @@ def pod_line(
 
 
 def alive_at(seen_at: datetime, at: datetime, facts: PodFacts) -> Line:
-    """Until when a statement shows that a pod is alive, where its line was written later.
+    """The time at which a pod was seen, if its line was written later.
 
-    Of an ended pod nothing is added: that it was over is known from when it was said.
+    Not for an ended pod: the time of its line shows when the end was known.
     """
     seen = max(_text(seen_at), facts.started_at)
     return {} if facts.terminal or seen >= _text(at) else {"alive_at": seen}

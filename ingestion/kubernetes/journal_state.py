@@ -7,13 +7,13 @@ status (`pod_times`), the memory itself (`known_objects`).
 The rules, in the order of their importance:
 1. An incomplete list closes nothing. A complete one from which more than a fifth is missing is
    taken twice, and only objects that both lack are gone.
-2. A pod whose end or deletion was reported never opens again: an observation that contradicts it is
-   kept as a contradiction only. A pod that was only *absent* opens again when it is seen.
-3. Everything is idempotent on (uid, resourceVersion): a stream that repeats itself says nothing.
-4. A watch is unbroken from one heard word to the next, also across a reconnect that goes on from
-   the last resource version; a gap has two ends, the last word heard and the next list.
-5. Nothing is claimed for longer than it was known: a word that waited behind a long list was heard
-   when it came, and a list shows who was alive when it was asked for, not when it was read.
+2. A pod whose end or deletion was reported never opens again: a contradicting observation is kept
+   as a contradiction only. A pod that was only *absent* opens again when it is seen.
+3. Observations are idempotent on (uid, resourceVersion): a repeated event adds no line.
+4. A watch is unbroken between two events or bookmarks, also across a reconnect that continues from
+   the last resource version; a gap begins at the last of them and ends at the next list.
+5. A line has the time of its observation, not of its processing: an event is observed when it
+   arrives, also during a long list, and a list shows the objects at the time of its request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ingestion.kubernetes.journal_lines import (
     object_line,
     pod_line,
 )
-from ingestion.kubernetes.known_objects import KnownObjects, forget_uid, recorded
+from ingestion.kubernetes.known_objects import KnownObjects, note_uid, recorded
 from ingestion.kubernetes.observations import (
     Access,
     Bookmark,
@@ -68,7 +68,7 @@ CLOCK_BACK_TOLERANCE = timedelta(seconds=2)
 
 
 class JournalState:
-    """Everything a collector knows of its cluster."""
+    """The known state of a cluster."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class JournalState:
         self._projections = dict(PROJECTIONS) | {"pods": partial(pod, kept_labels=pod_labels)}
         self.owner_chains = OwnerChains()
         self.last_at: datetime | None = None
-        self._told_at: dict[tuple[str, bool], datetime] = {}  # by resource, and watch or list
+        self._previous_at: dict[tuple[str, bool], datetime] = {}  # by resource, and watch or list
         self.replayed_count = 0
-        self.second_look: set[str] = set()  # resources to be listed once more, to be sure
+        self.second_look: set[str] = set()  # resources to be listed a second time
         self.relist: dict[str, str] = {}  # resources whose watch has to begin again, and why
 
     def apply(self, observation: Observation) -> list[Line]:
@@ -129,7 +129,7 @@ class JournalState:
     # --- observations -------------------------------------------------------------------------
 
     def _forward(self, observation: Observation, lines: list[Line]) -> datetime:
-        """Time does not go back in a journal; when the clock does, that is a line of its own."""
+        """The time of the line, never before that of the last one; a clock set back has a line."""
         at = observation.at.replace(microsecond=0)
         before = self._clock_before(observation, at)
         if before is not None and before - at > CLOCK_BACK_TOLERANCE:
@@ -141,15 +141,15 @@ class JournalState:
     def _clock_before(self, observation: Observation, at: datetime) -> datetime | None:
         """The time of the previous observation of the same origin: a watch, or the lists.
 
-        A watch and the lists are each in order, and overtake one another: an event waits during a
-        long list. That is no clock going back, nor is a failed watch that reports when it began.
+        Events of a watch are in order, and so are lists, but an event can wait during a long list.
+        That is no clock going back, nor is a failed watch, which has the time of its beginning.
         """
         if isinstance(observation, Broken):
             return None
-        teller = (observation.resource, isinstance(observation, Event | Bookmark))
-        first_word = None if self._told_at else self.last_at  # after a restart: of the journal
-        before = self._told_at.get(teller, first_word)
-        self._told_at[teller] = at
+        origin = (observation.resource, isinstance(observation, Event | Bookmark))
+        first_word = None if self._previous_at else self.last_at  # after a restart: of the journal
+        before = self._previous_at.get(origin, first_word)
+        self._previous_at[origin] = at
         return before
 
     def _event(self, event: Event, at: datetime, lines: list[Line]) -> None:
@@ -206,7 +206,7 @@ class JournalState:
         for document in page.documents:
             uid, version = uid_of(document), version_in(document)
             known = stream.records.get(uid)
-            # Who mattered once was asked for devices, and that does not change.
+            # The requests of a pod do not change, so a known pod is always relevant.
             if not uid or (known is None and page.resource == "pods" and not matters(document)):
                 continue
             stream.listing.add(uid)
@@ -249,7 +249,7 @@ class JournalState:
         at: datetime,
         lines: list[Line],
     ) -> None:
-        """Objects that a complete list lacks are gone, or are looked for again.
+        """Close the objects that a complete list lacks, or request a second list.
 
         A watch that continues will report the deletion, with the pod's last status. A second list
         decides only if the watch passed the list without a deletion, or if too many objects are
@@ -281,7 +281,7 @@ class JournalState:
     def _set_back(
         self, stream: KnownObjects, version: int, at: datetime, lines: list[Line]
     ) -> None:
-        """The server's store is older than it was: its numbers mean something else from now on."""
+        """The store of the server was set back: versions before mean other states."""
         before, after = str(stream.version), str(version)
         note = Contradiction("resource_version_went_back", before, after)
         lines.append(contradiction_line(at, stream.resource, "", note))
@@ -302,13 +302,13 @@ class JournalState:
         seen_at: datetime,
         lines: list[Line],
     ) -> None:
-        """An object is there."""
+        """An object exists."""
         resource, uid = stream.resource, uid_of(document)
         if uid in stream.tombstones:
             if uid not in stream.reappeared:
                 note = Contradiction("alive_after_end", str(stream.tombstones[uid]), str(version))
                 lines.append(contradiction_line(at, resource, uid, note))
-                forget_uid(stream.reappeared, uid, version)
+                note_uid(stream.reappeared, uid, version)
             return
         known = stream.records.get(uid)
         if known is not None and version < known.version:
@@ -351,7 +351,7 @@ class JournalState:
         lines.extend(contradiction_line(at, event.resource, uid, note) for note in notes)
         line = self._object_line(event.resource, "deleted", at, projection, record.facts)
         lines.append(line | last_seen(heard_before if known is not None else None))
-        forget_uid(stream.tombstones, uid, event.version)
+        note_uid(stream.tombstones, uid, event.version)
 
     def _gone(self, stream: KnownObjects, uid: str, at: datetime, lines: list[Line]) -> None:
         """An object is gone, and its deletion was not reported."""
@@ -365,7 +365,7 @@ class JournalState:
         projection = record.projection()
         line = self._object_line(stream.resource, "gone", at, projection, record.facts)
         lines.append(line | last_seen(max(last, record.seen_at)))
-        forget_uid(stream.absent, uid, record.version)
+        note_uid(stream.absent, uid, record.version)
 
     def _object_line(
         self, resource: str, via: str, at: datetime, projection: Document, facts: PodFacts

@@ -1,6 +1,6 @@
-"""The objects that are there, as last seen, and until when each watch was heard.
+"""The existing objects, as last seen, and the end of each watch so far.
 
-Put here: the collector's memory and its small operations. Not here: the rules (`state`).
+Put here: the memory of the collector and its operations. Not here: the rules (`journal_state`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ingestion.kubernetes.journal_lines import Line, line_of
 from ingestion.kubernetes.pod_times import Contradiction, PodFacts, learn, read_facts
 from ingestion.kubernetes.projections import Projection
 
-# Deleted objects are remembered so that a replay cannot raise them; one is about 100 bytes.
+# Deleted objects are remembered, so that a repeated event cannot open them; one has 100 bytes.
 TOMBSTONES_LIMIT = 50_000
 
 
 @dataclass(slots=True)
 class KnownObject:
-    """One object that is there, as last seen."""
+    """One existing object, as last seen."""
 
     uid: str
     version: int
     seen_at: datetime
     digest: bytes
-    body: bytes  # the projection as it is written: smaller than as objects
+    body: bytes  # the projection as JSON, which is smaller than as objects
     facts: PodFacts = field(default_factory=PodFacts)
-    short: StoredDocument | None = None  # once it was needed: as the list of ended pods has it
+    short: StoredDocument | None = None  # for the list of ended pods, once it was needed
 
     def projection(self) -> StoredDocument:
         return StoredDocument(self.body)
@@ -56,26 +56,26 @@ class KnownObject:
 
 @dataclass(slots=True)
 class KnownObjects:
-    """The known objects of one resource, and until when its watch was heard."""
+    """The known objects of one resource, and the state of its watch."""
 
     resource: str
     records: dict[str, KnownObject] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)  # reported as deleted: uid → version
     reappeared: dict[str, int] = field(default_factory=dict)  # reported as deleted, and seen later
-    absent: dict[str, int] = field(default_factory=dict)  # only not listed: may be seen again
+    absent: dict[str, int] = field(default_factory=dict)  # not listed, and may be seen again
     version: int = 0  # every change until here was reported
-    watched_from: datetime | None = None  # of the interval that is not written down yet
+    watched_from: datetime | None = None  # of the interval that is not written yet
     heard_until: datetime | None = None
-    lost_at: datetime | None = None  # the last word heard before the present gap
+    lost_at: datetime | None = None  # the last event or bookmark before the present gap
     live: bool = False
-    listing: set[str] = field(default_factory=set)  # seen by the list that is being taken
-    listed_at: datetime | None = None  # when its first page came: it shows nothing later
+    listing: set[str] = field(default_factory=set)  # in the pages of the present list so far
+    listed_at: datetime | None = None  # when the first page of the list arrived
     known_count: int = 0  # how many were known when it began
     suspects: set[str] = field(default_factory=set)  # left out by one list
     suspects_version: int = 0
 
     def hear(self, at: datetime) -> None:
-        """The watch said something: it is unbroken until now."""
+        """Note an event or bookmark: the watch is unbroken until now."""
         self.live = True
         self.lost_at = None
         if self.watched_from is None:
@@ -86,7 +86,7 @@ class KnownObjects:
     def take_watched_interval(self, *, resumable: bool = True) -> list[Line]:
         """The interval watched since the last call, cut at hours.
 
-        The version stands on the last piece alone: it says that every change until then is written.
+        Only the last part has the version: every change until then is written.
         """
         if self.watched_from is None or self.heard_until is None:
             return []
@@ -101,7 +101,7 @@ class KnownObjects:
         return lines
 
     def begin_again(self, at: datetime, version: int, reason: str) -> list[Line]:
-        """A list was taken and the watch continues from it; the time between is a gap."""
+        """Continue the watch from a list; the time before the list is a gap."""
         lines = self.take_watched_interval(resumable=False)
         if self.heard_until is not None and self.heard_until < at:
             gap = line_of("gap", at, resource=self.resource, reason=reason)
@@ -122,7 +122,7 @@ def recorded(
     facts = PodFacts()
     if resource == "pods":
         facts, notes = learn(known.facts if known else PodFacts(), read_facts(projection))
-    # Without the version: a heartbeat changes nothing that matters here.
+    # Without the version, which a heartbeat changes as well.
     meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
     content = written(projection | {"metadata": meta})
     digest = hashlib.blake2b(content, digest_size=16).digest()
@@ -130,11 +130,12 @@ def recorded(
 
 
 def written(content: object) -> bytes:
-    """As it stands in a journal."""
+    """The JSON of a content, as in a journal."""
     return msgspec.json.encode(content, order="sorted")
 
 
-def forget_uid(graves: dict[str, int], uid: str, version: int) -> None:
-    while len(graves) >= TOMBSTONES_LIMIT:
-        del graves[next(iter(graves))]
-    graves[uid] = version
+def note_uid(versions: dict[str, int], uid: str, version: int) -> None:
+    """Note the last version of an object; the oldest notes are dropped at the limit."""
+    while len(versions) >= TOMBSTONES_LIMIT:
+        del versions[next(iter(versions))]
+    versions[uid] = version

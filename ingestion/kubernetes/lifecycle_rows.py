@@ -1,7 +1,7 @@
 """Journal lines as rows of the lifecycle tables.
 
-Put here: one function per kind of object. Not here: reading segments (`lifecycle`), types
-(`tables`).
+Put here: one function per kind of object. Not here: reading segments (`journal_decoder`), types
+(`lifecycle_tables`).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _request_rows(pod: Mapping[str, Any]) -> list[Row]:
 
 
 def _requests(spec: Mapping[str, Any]) -> dict[str, int]:
-    """The effective request; a damaged quantity leaves out that pod's, not the whole journal."""
+    """The effective request; none for a pod with an invalid quantity."""
     wrapped = {
         kind: [
             {"resources": {"requests": c["requests"]}, "restartPolicy": c.get("restartPolicy")}
@@ -292,7 +292,7 @@ def _slice(line: Line) -> Rows:
 
 
 def _is_tainted(device: Mapping[str, Any]) -> bool:
-    """Whether no new pod may have the device; a taint of the effect None only says something."""
+    """Whether no new pod may have the device; a taint of the effect None is only a remark."""
     return any(taint.get("effect") != "None" for taint in device["taints"])
 
 

@@ -1,4 +1,4 @@
-"""The form of every line of a journal: which fields it has to have, and of which types.
+"""The form of every line of a journal: its required fields and their types.
 
 Put here: the fields that readers of lines use. Not here: writing lines (`journal_lines`), or their
 meaning (`lifecycle_rows`, `recover`).
@@ -64,7 +64,7 @@ def _converted(kind: type, value: object) -> Instant:
 
 
 def check_form(line: object) -> None:
-    """Raise ValueError, which names the place in the line, unless a reader can use the line."""
+    """Raise ValueError with the place in the line, unless the line has a valid form."""
     checked = msgspec.convert(line, AnyLine, dec_hook=_converted)
     if isinstance(checked, ObjectSeen):
         msgspec.convert(line, _OBJECTS[checked.resource], dec_hook=_converted)

@@ -13,20 +13,20 @@ from typing import Any
 from ingestion.kubernetes.projections import Projection
 
 BEGINNINGS = ("start", "expired")
-"""Why a list is taken from which a watch goes on."""
+"""The reasons of a list from which a watch continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-    """A part of a list, taken as it comes: a whole one of a large cluster fills the memory."""
+    """A page of a list, processed when it arrives: a whole list could fill the memory."""
 
     resource: str
     at: datetime
     why: str
     documents: tuple[Mapping[str, Any], ...]
     version: int
-    first: bool  # whatever was taken before belongs to another list
-    began_at: datetime  # when it was asked for: later than that a list shows nothing for certain
+    first: bool  # earlier pages belong to another list
+    began_at: datetime  # of the request: the list may not show later changes
 
     @property
     def begins(self) -> bool:
@@ -35,7 +35,7 @@ class ListedPage:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list came to its end, or broke off. Its documents are those that no page brought."""
+    """The end of a list, complete or not. Its documents are those that were in no page."""
 
     resource: str
     at: datetime
@@ -45,7 +45,7 @@ class Listed:
     version: int
     complete: bool = True
     reason: str = ""
-    paged: bool = False  # its documents came as pages
+    paged: bool = False  # its documents were in pages
 
     @property
     def begins(self) -> bool:
@@ -62,7 +62,7 @@ class Event:
     verb: str  # ADDED, MODIFIED, DELETED
     document: Mapping[str, Any]
     version: int
-    byte_count: int = 0  # as the server wrote it; nothing follows from it
+    byte_count: int = 0  # for the limit of the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class OwnerSeen:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The server was asked whether this collector may list and watch a resource."""
+    """A review of the right of this collector to list and watch a resource."""
 
     resource: str
     at: datetime

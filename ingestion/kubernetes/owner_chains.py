@@ -1,6 +1,6 @@
-"""The namespace UID of a pod, and its owners up to the workload that users created.
+"""The UID of the namespace of a pod, and its owners up to the workload that users created.
 
-Put here: facts that are looked up once and are valid for every later observation.
+Put here: facts that are looked up once, and hold for each later observation.
 Not here: the lookups (`collector`), or tenants (a decision, not a fact).
 """
 
@@ -18,7 +18,7 @@ CHAIN_LIMIT = 10
 
 
 class OwnerChains:
-    """Owners by UID, and the UID of each namespace that is there now."""
+    """Owners by UID, and the UID of each existing namespace."""
 
     def __init__(self) -> None:
         self.owners: dict[str, Projection] = {}

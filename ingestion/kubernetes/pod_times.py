@@ -1,7 +1,7 @@
-"""The times of one pod by its status, and which stay valid when a later status differs.
+"""The times of one pod by its status, and those that stay valid when a later status differs.
 
 Put here: bound, started, ended, from a projection; and the contradictions between two of them.
-Not here: which pods are open (`state`), or rows (`lifecycle`).
+Not here: which pods are open (`journal_state`), or rows (`lifecycle_rows`).
 
 Times are texts as the API writes them (`2026-10-01T00:00:00Z`): they compare as they sort.
 """
@@ -21,12 +21,12 @@ class PodFacts:
     """The known times of a pod so far; "" where none is known."""
 
     bound_at: str = ""
-    started_at: str = ""  # of the first main container, the earliest that was ever seen
-    ended_at: str = ""  # the last container finished, as it was first said
+    started_at: str = ""  # of the first main container, the earliest of all statuses
+    ended_at: str = ""  # the end of the last container, in the first status that has it
     node_name: str = ""
     terminal: bool = False
     starts: Starts = field(default_factory=dict)
-    noted: frozenset[tuple[str, str]] = frozenset()  # contradictions that were said already
+    noted: frozenset[tuple[str, str]] = frozenset()  # contradictions that have a line
 
     def as_line(self) -> dict[str, str]:
         return {
@@ -65,7 +65,7 @@ def _is_terminal(status: Projection) -> bool:
 
 
 def _bound_at(projection: Projection) -> str:
-    """When a node was chosen; a pod that was born with its node was bound when it was made."""
+    """When a node was chosen; a pod that was created with its node was bound at its creation."""
     for condition in projection["status"]["conditions"]:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             scheduled_at: str = condition["lastTransitionTime"]

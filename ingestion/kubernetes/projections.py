@@ -1,7 +1,7 @@
 """The kept fields of each Kubernetes object: an allow-list, field by field.
 
-Put here: which pods matter, and the projection of each kind that goes into the journal.
-Not here: comparing observations (`state`), or writing them down (`spool`).
+Put here: which pods are relevant, and the projection of each kind that goes into the journal.
+Not here: comparing observations (`journal_state`), or writing them (`journal`).
 
 Environment variables, annotations, commands, messages and volumes are never stored: tenants put
 secrets there. Number and length of the kept texts are limited, so no object can fill the journal.
@@ -71,7 +71,7 @@ def _device_requests(container: Document) -> dict[str, str]:
 def extended_requests(container: Document) -> dict[str, str]:
     """A container's requests besides CPU, memory and storage: raw names and quantities."""
     resources = _mapping(container.get("resources"))
-    # Kubernetes writes both; where only one is there, it holds for the other.
+    # Kubernetes writes both; a missing one equals the other.
     asked = {**_mapping(resources.get("limits")), **_mapping(resources.get("requests"))}
     return {
         _text(name): _text(quantity)
@@ -382,7 +382,7 @@ PROJECTIONS: Mapping[str, Callable[[Document], Projection]] = {
 }
 
 
-# --- small readers, which believe nothing --------------------------------------------------------
+# --- readers of fields, for any input ------------------------------------------------------------
 
 
 def time_or_empty(value: object) -> str:
@@ -418,7 +418,7 @@ def _items(value: object) -> list[Mapping[str, Any]]:
 def _text(value: object) -> str:
     if not isinstance(value, (str, int)):
         return ""
-    # NUL ends strings in some readers; a lone surrogate has no bytes at all.
+    # NUL ends strings in some readers; a lone surrogate has no UTF-8.
     cleaned = str(value)[:TEXT_LIMIT].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()
 

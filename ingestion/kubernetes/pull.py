@@ -1,8 +1,8 @@
-"""`kubernetes_hours`: whole hours of a journal become one landed attempt.
+"""Lands whole hours of a journal as one attempt (`kubernetes_hours`).
 
 Put here: landing segments byte-exactly, and the outcome of each hour.
-Not here: asking an API server (nothing ever asks one for the past), decoding (`lifecycle`), or any
-verdict (`quality`).
+Not here: requests to an API server, which has no past (`collector`), decoding (`journal_decoder`),
+or coverage status (`quality`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from warehouse.manifest import (
 )
 from warehouse.store import Store
 
-# A journal is no sampling: nothing is asked at intervals.
+# A journal is not sampled at intervals.
 NO_SAMPLING = Sampling(sample_interval_seconds=0, scrape_interval_seconds=0)
 
 
@@ -52,7 +52,6 @@ def pull_hours(
     spool: Store,
     landing: Landing,
     clock: Clock,
-    code_version: str = "",
 ) -> Attempt:
     """Land the journal's segments of a window of whole hours as one attempt."""
     asked_at = clock.now().replace(microsecond=0)
@@ -60,7 +59,7 @@ def pull_hours(
     bodies: list[PackedBody] = []
     hours: list[Hour] = []
     wanted = whole_hours(window)
-    # Whether the journal went on is seen on the day on which the window ends, and on this one.
+    # Later segments, if any, are of the day on which the window ends, or of today.
     days = {at.date(): at for at in (*wanted, window.ended_at, asked_at)}
     seen = [s for day in days.values() for s in segments_of_day(spool, cluster_id, day)]
     there = {hour: [s for s in seen if s.hour == hour] for hour in wanted}
@@ -86,7 +85,7 @@ def pull_hours(
         asked_at=asked_at,
         answered_at=clock.now().replace(microsecond=0),
         window=window,
-        code_version=code_version or code_version_of_manifests(),
+        code_version=code_version_of_manifests(),
         sampling=NO_SAMPLING,
         answers=tuple(answers),
         hours=tuple(hours),
@@ -97,7 +96,7 @@ def pull_hours(
 def _take(
     segment: Segment, spool: Store, cluster_id: str
 ) -> tuple[QueryResponse, PackedBody, list[Line]]:
-    """A segment's bytes as they will be landed, and its lines; none when it cannot be read."""
+    """The bytes of a segment, to be landed, and its lines; no lines if it is damaged."""
     text = spool.read(segment.key)
     body = pack_body(text)
     answer = _answer(segment, body.landed)
@@ -111,7 +110,7 @@ def _take(
 
 
 def _require_its_own(segment: Segment, cluster_id: str, opened: Line) -> None:
-    """A whole segment under a name that is not its own tells of another cluster or hour."""
+    """Refuse a segment whose name is of another cluster or hour than its first line."""
     said = (opened.get("cluster_id"), opened.get("hour"))
     if said != (cluster_id, format_instant(segment.hour)):
         raise SegmentDamaged(
@@ -173,7 +172,7 @@ def _outcome(
 def list_complete(lines: Iterable[Line]) -> bool:
     """Whether a complete list of the pods was made in these lines' hour.
 
-    A list is none when the server said that this collector may not see everything.
+    A list does not count after a review that this collector may not see all pods.
     """
     refused = False
     for line in lines:

@@ -1,7 +1,7 @@
-"""After a stop, however it came: the state as it was when the last segment was synced.
+"""After a stop or a crash: the state at the time of the last synced segment.
 
 Put here: reading a journal back into the state that wrote it.
-Not here: going on from there (`collector`).
+Not here: continuing from that state (`collector`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from domain.interval import parse_instant
 from ingestion.kubernetes.journal import Segment, SegmentDamaged, latest_segments, parse_lines
 from ingestion.kubernetes.journal_lines import Line
 from ingestion.kubernetes.journal_state import JournalState
-from ingestion.kubernetes.known_objects import KnownObjects, forget_uid, recorded
+from ingestion.kubernetes.known_objects import KnownObjects, note_uid, recorded
 from warehouse.store import Store
 
 # An older journal is not read: its watch could not continue, and a new list shows all objects.
@@ -23,7 +23,7 @@ RECOVERY_WINDOW = timedelta(hours=48)
 
 
 def recover(store: Store, cluster_id: str, state: JournalState, now: datetime) -> int:
-    """Fill `state` from the journal's last hours; the position at which the journal goes on."""
+    """Fill `state` from the last hours of the journal; the next position of the journal."""
     chosen = latest_segments(store, cluster_id, now, RECOVERY_WINDOW)
     position, whole = 0, True
     for segment in _needed(store, chosen, state):
@@ -48,10 +48,9 @@ def _relist_after_damage(state: JournalState) -> None:
 
 
 def _needed(store: Store, chosen: list[Segment], state: JournalState) -> list[Segment]:
-    """The segments from the last complete lists on; earlier ones are not needed to know all
-    objects.
+    """The segments since the last complete lists; these have all objects.
 
-    The segment before is read as well: a list that was taken across the hour has its pages there.
+    With the segment before, which has the first pages of a list that crosses the hour.
     """
     complete: set[str] = set()
     for index in range(len(chosen) - 1, -1, -1):
@@ -67,7 +66,7 @@ def _needed(store: Store, chosen: list[Segment], state: JournalState) -> list[Se
 
 
 def _is_whole(line: Line) -> bool:
-    """A complete hourly list, or the first list of a journal, wrote down everything there is."""
+    """Whether a line ends a list with all objects: a complete hourly one, or the first one."""
     return line["line"] == "listed" and line["complete"] and line["why"] in ("hourly", "start")
 
 
@@ -102,10 +101,10 @@ def _replay_object(stream: KnownObjects, line: Line) -> None:
     version = version_of(line["object"]["metadata"])
     if line["via"] == "deleted":
         stream.records.pop(uid, None)
-        forget_uid(stream.tombstones, uid, version)
+        note_uid(stream.tombstones, uid, version)
     elif line["via"] == "gone":
         stream.records.pop(uid, None)
-        forget_uid(stream.absent, uid, version)
+        note_uid(stream.absent, uid, version)
     else:
         _replay_seen(stream, line, parse_instant(line.get("alive_at") or line["at"]))
 
@@ -118,7 +117,7 @@ def _replay_seen(stream: KnownObjects, entry: Line, at: datetime) -> None:
     version = version_of(projection["metadata"])
     record, _ = recorded(stream.resource, stream.records.get(uid), projection, version, at)
     if "facts" in entry:
-        # The facts of the line win: it includes earlier facts, and an object in short form does
+        # The facts of the line apply: it includes earlier facts, and an object in short form does
         # not.
         record.facts = replace(record.facts, **entry["facts"])
     stream.records[uid] = record

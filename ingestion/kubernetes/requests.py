@@ -1,7 +1,7 @@
 """The requests of a collector: complete lists, its rights, the owners of pods.
 
 Put here: pages, and a new list when the token of a page expired.
-Not here: the meaning of a list (`state`), or when one is due (`collector`, `hours`).
+Not here: the effect of a list (`journal_state`), or when one is due (`journal_calendar`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ingestion.kubernetes.observations import Listed, ListedPage
 from ingestion.kubernetes.watched_resources import PATHS, owner_path
 
 LIST_TRIES_LIMIT = 3
-"""A list whose token expired is begun again at once; the next one is most likely complete."""
+"""A list whose token expired is repeated at once; the next one is most likely complete."""
 
 TOKEN_EXPIRED = "the list's token expired before its last page"
 

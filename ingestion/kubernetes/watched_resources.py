@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# Where each resource lives. resource.k8s.io/v1 is there since Kubernetes 1.34, GpuBudgets where
+# The path of each resource. resource.k8s.io/v1 exists since Kubernetes 1.34, GpuBudgets where
 # deploy/budgets was applied.
 PATHS: Mapping[str, str] = {
     "pods": "/api/v1/pods",
@@ -57,7 +57,7 @@ _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def owner_path(api_version: str, kind: str, namespace: str, name: str) -> str:
-    """Where an owner of a known kind lives; "" for another kind, or where no object can be."""
+    """The path of an owner of a known kind; "" for another kind, or an impossible name."""
     group, _, version = api_version.partition("/")
     plural = OWNER_PLURALS.get((group, kind), "")
     is_path = _VERSION.fullmatch(version) and _NAME.fullmatch(namespace) and _NAME.fullmatch(name)

@@ -38,10 +38,10 @@ Item = Observation | NeedsList
 WAITING_LIMIT = 2_000
 PLACE_BYTES = 32 * 1024
 
-# Real seconds after which a watcher that waits looks whether it is to end.
+# Real seconds after which a waiting watcher checks whether it has to end.
 PLACE_SECONDS = 0.2
-# The number of tries for a place: an event that lay unread in a connection for longer than two
-# seconds has no known time.
+# The number of tries for a place: the time of an event that was unread for longer than two seconds
+# is not known.
 PLACE_TRIES_LIMIT = 10
 
 
@@ -95,7 +95,6 @@ class Watcher(threading.Thread):
         super().__init__(name=f"watch-{resource}", daemon=True)
         self.resource = resource
         self.version = 0
-        self.tries = 0
         self._client = client
         self._items = items
         self._clock = clock
@@ -105,17 +104,16 @@ class Watcher(threading.Thread):
         self._restart_version = 0
 
     def resume_from(self, version: int) -> None:
-        """A list was taken: go on from its version."""
+        """Continue from the version of a list."""
         self.version = version
         self._listed.set()
 
     def restart_from(self, version: int) -> None:
-        """Leave the present stream at its next word, and begin again from a list's version."""
+        """End the present stream at its next event, and begin again from the version of a list."""
         self._restart_version = version
 
     def raise_if_ended(self) -> None:
-        """Raise if an unexpected error ended this thread: its silence would look like an uneventful
-        watch.
+        """Raise if an unexpected error ended this thread: its watch would seem to have no events.
 
         A collector that ends is started again, and continues from its journal.
         """
@@ -148,14 +146,13 @@ class Watcher(threading.Thread):
             pause = min(pause * 2, self._retry.last_seconds)
 
     def _read_stream(self) -> int:
-        """Pass on one stream; how many words it had.
+        """Pass on one stream; the number of its events and bookmarks.
 
-        An event counts as heard when it is read. While too many wait for the collector, none is
-        read, and later ones stay in the connection: it is closed, and the server sends them again
-        from the last event that was passed on.
+        The time of an event is that of its reading. While too many wait for the collector, none is
+        read; then the connection is closed, and the server repeats the events since the last one
+        that was passed on.
         """
         heard = 0
-        self.tries += 1
         for event in self._client.watch(PATHS[self.resource], self.version):
             if self._halt.is_set():
                 break
@@ -177,7 +174,7 @@ class Watcher(threading.Thread):
         return heard
 
     def _wait_for_list(self, need: NeedsList) -> bool:
-        """Ask the collector for a list and wait until it has one; False when stopped."""
+        """Request a list from the collector and wait for it; False when stopped."""
         self._listed.clear()
         self._put(need)
         while not self._halt.is_set():
@@ -186,7 +183,7 @@ class Watcher(threading.Thread):
         return False
 
     def _put(self, item: Item) -> bool:
-        """Pass on a word; whether there was a place for it in time."""
+        """Pass on an item; whether the queue had a place for it in time."""
         tries = 0
         while not self._halt.is_set():
             try:

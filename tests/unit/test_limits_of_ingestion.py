@@ -179,7 +179,7 @@ def test_the_oldest_owners_and_tombstones_are_dropped_first(
     graves: dict[str, int] = {}
     for number in range(5):
         known.note_owner(f"o{number}", {})
-        known_objects.forget_uid(graves, f"p{number}", number)
+        known_objects.note_uid(graves, f"p{number}", number)
     assert list(known.owners) == ["o2", "o3", "o4"]
     assert graves == {"p2": 2, "p3": 3, "p4": 4}
 
