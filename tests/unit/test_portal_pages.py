@@ -16,11 +16,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jsonschema
 import pytest
 
+from orchestration.cli.demo import _show_portal
+from orchestration.demo.closed_month import DemoResult
 from portal import api
 from portal.charts import STATUS_COLOURS
 from portal.refusals import TooManyRequests
@@ -378,6 +381,24 @@ def test_a_link_with_a_token_starts_a_session_unless_from_another_site(
     foreign = portal.client.get(link, headers=followed | {"Sec-Fetch-Dest": "document"})
     assert (foreign.status_code, "set-cookie" in foreign.headers) == (200, False)
     assert portal.client.get("/login?token=glp_x").status_code == 401
+
+
+def test_the_links_of_the_demo_open_a_page_of_each_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    portal = portal_at(tmp_path)
+    opened = SimpleNamespace(home=portal.home, clock=portal.settings.clock)
+    _show_portal(cast("DemoResult", SimpleNamespace(opened=opened)), [{"tenant": OWN}])
+    links = re.findall(r"http://127.0.0.1:\d+(/login\S+)", capsys.readouterr().out)
+    places = []
+    for link in links:
+        begun = portal.client.get(link)
+        cookie = {"Cookie": begun.headers["set-cookie"].partition(";")[0]}
+        front = portal.get(begun.headers["location"], "", headers=cookie)
+        places.append(front.headers.get("location", "/"))
+        page = places[-1] if places[-1] != "/" else "/provider"
+        assert portal.get(page, "", headers=cookie).status_code == 200
+    assert places == [f"/tenants/{OWN}", "/", "/programme"]
 
 
 @pytest.mark.parametrize(
