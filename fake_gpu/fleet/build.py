@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fake_gpu.fleet.claims import ClaimDesk
+from fake_gpu.fleet.claims import ClusterClaims
+from fake_gpu.fleet.cluster_nodes import ClusterNodes
 from fake_gpu.fleet.cluster_simulation import ClusterSimulation
 from fake_gpu.fleet.disturbances import expect_faults, expect_namespaces, expect_nodes
 from fake_gpu.fleet.fault_specs import Effects, as_faults
@@ -29,8 +30,7 @@ from fake_gpu.fleet.names import require_own_names
 from fake_gpu.fleet.namespaces import Namespaces, build_namespaces
 from fake_gpu.fleet.nodes import build_node
 from fake_gpu.fleet.pod_arrivals import PodCreator
-from fake_gpu.fleet.quotas import QuotaDesk, quota_histories
-from fake_gpu.fleet.room import Room
+from fake_gpu.fleet.quotas import QuotaAdmission, quota_histories
 from fake_gpu.scenario.load import LoadedScenario
 from fake_gpu.scenario.named_mig_layouts import LayoutBook
 from fake_gpu.scenario.seeds import uuid_of
@@ -57,7 +57,7 @@ class PreparedCluster:
     namespaces: Namespaces
     creators: tuple[PodCreator, ...]
     simulation: ClusterSimulation
-    claims: ClaimDesk
+    claims: ClusterClaims
 
 
 def build_fleet(loaded: LoadedScenario) -> Fleet:
@@ -150,14 +150,20 @@ def _stage(
         created_at,
         openshift=bool(spec.openshift),
     )
-    claims = ClaimDesk(scenario.seed, cluster_id)
+    claims = ClusterClaims(scenario.seed, cluster_id)
     quotas = {
         name: tuple(q for q in spec.quotas if q.namespace == name)
         for name in sorted({q.namespace for q in spec.quotas})
     }
-    room = Room(nodes, {node.name: node for node in spec.nodes}, claims, horizon)
+    cluster_nodes = ClusterNodes(nodes, {node.name: node for node in spec.nodes}, claims, horizon)
     simulation = ClusterSimulation(
-        scenario.seed, cluster_id, horizon, creators, room, QuotaDesk(quotas), namespaces
+        scenario.seed,
+        cluster_id,
+        horizon,
+        creators,
+        cluster_nodes,
+        QuotaAdmission(quotas),
+        namespaces,
     )
     expect_nodes(simulation, nodes)
     expect_namespaces(simulation, namespaces)

@@ -1,7 +1,7 @@
 """ResourceClaims while a cluster is simulated: one for each pod, or one that pods share.
 
 Put here: the claims' objects, and who may use each.
-Not here: finding devices (`calendar`, `room`).
+Not here: finding devices (`calendar`, `cluster_nodes`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from fake_gpu.fleet.calendar import Booking
 from fake_gpu.fleet.model import ClaimLifetime, ClaimResult, Node, PodClaim
-from fake_gpu.fleet.simulated_pods import GivenDevices, SimulatedPod
+from fake_gpu.fleet.simulated_pods import DeviceGrant, SimulatedPod
 from fake_gpu.scenario.seeds import uuid_of
 from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 
 if TYPE_CHECKING:
-    from fake_gpu.fleet.room import DeviceRequest
+    from fake_gpu.fleet.cluster_nodes import DeviceRequest
 
 DRIVER = "gpu.nvidia.com"
 
@@ -40,7 +40,7 @@ class _Open:
 
 
 @dataclass(slots=True)
-class ClaimDesk:
+class ClusterClaims:
     """All claims of one cluster."""
 
     seed: int
@@ -65,11 +65,11 @@ class ClaimDesk:
     ) -> None:
         """The pod's claims are allocated to it; requests on a DRA node become claims too."""
         claims: list[PodClaim] = []
-        for number, (want, lot) in enumerate(zip(wants, pod.taken, strict=True)):
+        for number, (want, grant) in enumerate(zip(wants, pod.grants, strict=True)):
             if want.claim is None and not node.dra:
                 continue
-            opened = self._opened(pod, node, at, want, lot, number)
-            lot.claim_uid = opened.uid
+            opened = self._opened(pod, node, at, want, grant, number)
+            grant.claim_uid = opened.uid
             opened.users[pod.uid] = [(pod.uid, pod.name, at, None)]
             name = f"claim-{number}"
             shared = bool(want.claim and want.claim.shared)
@@ -83,7 +83,7 @@ class ClaimDesk:
         node: Node,
         at: int,
         want: DeviceRequest,
-        lot: GivenDevices,
+        grant: DeviceGrant,
         number: int,
     ) -> _Open:
         extended = want.claim is None
@@ -102,7 +102,7 @@ class ClaimDesk:
             node=node.name,
             created_at=pod.created_at,
             allocated_at=at,
-            bookings=lot.bookings,
+            bookings=grant.bookings,
             template="" if spec.shared or extended else f"{pod.spec.name}-claim-{number}",
             extended=extended,
         )
@@ -114,17 +114,17 @@ class ClaimDesk:
     def leave(self, pod: SimulatedPod, at: int) -> frozenset[str]:
         """A pod ends; returns the claims that others still use."""
         still: set[str] = set()
-        for lot in pod.taken:
-            opened = self._open.get(lot.claim_uid)
+        for grant in pod.grants:
+            opened = self._open.get(grant.claim_uid)
             if opened is None:
                 continue
             uid, name, since, _ = opened.users[pod.uid][0]
             opened.users[pod.uid] = [(uid, name, since, at)]
             if any(entry[0][3] is None for entry in opened.users.values()):
-                still.add(lot.claim_uid)
+                still.add(grant.claim_uid)
                 continue
             self.finished.append(self._frozen(opened, at))
-            del self._open[lot.claim_uid]
+            del self._open[grant.claim_uid]
             self._shared.pop((opened.namespace, opened.spec.shared), None)
         return frozenset(still)
 

@@ -1,7 +1,7 @@
 """The simulation of one cluster, event by event, from its first pod to the end of the scenario.
 
 Put here: the order of events, and the effect of each on a pod.
-Not here: disturbances (`disturbances`), free devices (`room`), or new pods (`arrivals`).
+Not here: disturbances (`disturbances`), free devices (`cluster_nodes`), or new pods (`arrivals`).
 
 Events of one second happen in a fixed order: ends, then changes of nodes, then pods with
 exact times, then pods that look for a place. So a device that is freed at a second is taken at the
@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from fake_gpu.fleet.cluster_nodes import ClusterNodes, does_not_fit
 from fake_gpu.fleet.exact import exact_pod
 from fake_gpu.fleet.model import Fault, PodLifetime, Run
 from fake_gpu.fleet.names import Names, pod_name_taken
 from fake_gpu.fleet.namespaces import Namespaces, exists_during
 from fake_gpu.fleet.order import ASKS, CHANGES, ENDS, EXACT, GOES
 from fake_gpu.fleet.pod_arrivals import FOREVER_KINDS, PodArrival, PodCreator
-from fake_gpu.fleet.quotas import QuotaDesk
-from fake_gpu.fleet.room import Room, does_not_fit
+from fake_gpu.fleet.quotas import QuotaAdmission
 from fake_gpu.fleet.scheduler import TRIED_AT_ONCE
 from fake_gpu.fleet.simulated_pods import SimulatedPod, frozen
 from fake_gpu.fleet.stops import stop
@@ -35,7 +35,7 @@ from fake_gpu.scenario.spec_work import PodSpec
 JOB_RETRIES = 2
 JOB_BACKOFF_SECONDS = 10
 
-# A name whose end is drawn is drawn again when a living pod has it: one in 14 million has.
+# A name whose end is drawn is drawn again when an existing pod has it: one in 14 million has.
 NAMES_TRIED = 8
 
 Action = Callable[[int], None]
@@ -49,13 +49,13 @@ class ClusterSimulation:
     cluster_id: str
     horizon: int  # the end of the history, a little after the scenario's
     creators: Sequence[PodCreator]
-    room: Room
-    quotas: QuotaDesk
+    cluster_nodes: ClusterNodes
+    quotas: QuotaAdmission
     namespaces: Namespaces
     names: Names = field(default_factory=Names)
-    keepers: list[Fault] = field(default_factory=list)  # faults that keep ended pods
+    keeping_faults: list[Fault] = field(default_factory=list)  # faults that keep ended pods
     now: int = 0
-    living: dict[str, SimulatedPod] = field(default_factory=dict)
+    existing: dict[str, SimulatedPod] = field(default_factory=dict)
     creator_of: dict[str, PodCreator] = field(default_factory=dict)
     fired: dict[str, int] = field(default_factory=dict)
     _pending: list[SimulatedPod] = field(default_factory=list)
@@ -82,7 +82,7 @@ class ClusterSimulation:
             if self._done:
                 yield from self._done
                 self._done.clear()
-        for pod in sorted(self.living.values(), key=lambda p: (p.created_at, p.name, p.uid)):
+        for pod in sorted(self.existing.values(), key=lambda p: (p.created_at, p.name, p.uid)):
             yield frozen(_as_known(pod, self.horizon))
 
     def _start(self, creator: PodCreator) -> None:
@@ -101,7 +101,7 @@ class ClusterSimulation:
         if first is not None:
             create_next_pod(first)
         if creator.spec.kind == "DaemonSet" and not creator.spec.pods:
-            for node in self.room.nodes_matching(creator.spec):
+            for node in self.cluster_nodes.nodes_matching(creator.spec):
                 self._create_pod_at(
                     creator, PodArrival(max(node.created_at, creator.from_at), 0, 0, 0, node.name)
                 )
@@ -122,10 +122,10 @@ class ClusterSimulation:
         for creator in self.creators:
             for number, spec in enumerate(creator.spec.pods):
                 pod = exact_pod(creator, spec, number)
-                if pod.uid in self.living:
-                    raise pod_name_taken(pod, self.living[pod.uid])
+                if pod.uid in self.existing:
+                    raise pod_name_taken(pod, self.existing[pod.uid])
                 self.creator_of[pod.uid] = creator
-                self.living[pod.uid] = pod
+                self.existing[pod.uid] = pod
                 exact.append((pod.scheduled_at or pod.created_at, len(exact), pod, spec))
         for _, _, pod, spec in sorted(exact, key=lambda e: e[:2]):
             until = self.horizon if pod.gone_at is None else min(pod.gone_at, self.horizon)
@@ -138,13 +138,13 @@ class ClusterSimulation:
                     remedy="mind `created` and `deleted` of the namespace, or end the pod before",
                 )
             if pod.node_name:
-                self.room.reserve_exact(pod, spec.cards)
+                self.cluster_nodes.reserve_exact(pod, spec.cards)
             self._expect_exact(pod)
 
     def _expect_exact(self, pod: SimulatedPod) -> None:
         self.at(pod.created_at, CHANGES, lambda now: self._exact_made(pod))
         if pod.scheduled_at is not None:
-            self.at(pod.scheduled_at, EXACT, lambda now: self.room.begin_exact(pod, now))
+            self.at(pod.scheduled_at, EXACT, lambda now: self.cluster_nodes.begin_exact(pod, now))
         if pod.finished_at is not None:
             self.at(pod.finished_at, ENDS, lambda now: self.released(pod, now))
         if pod.gone_at is not None:
@@ -158,7 +158,7 @@ class ClusterSimulation:
         if pod.finished_at is None:
             self.quotas.count(pod, -1)
         self.names.give_back(pod)
-        del self.living[pod.uid]
+        del self.existing[pod.uid]
         self._done.append(frozen(pod))
 
     # --- generated pods -----------------------------------------------------------------------
@@ -177,7 +177,7 @@ class ClusterSimulation:
             return
         pod = self._new_pod(creator, arrival, now)
         self.names.take(pod)
-        self.living[pod.uid] = pod
+        self.existing[pod.uid] = pod
         self.creator_of[pod.uid] = creator
         self.quotas.count(pod, +1)
         delay = creator.spec.scheduling.draw(self.draw_for(pod, "scheduling"))
@@ -210,7 +210,7 @@ class ClusterSimulation:
         return creator.draw(what, pod.group, pod.replica, pod.attempt, pod.spec.node)
 
     def _look_for_place(self, pod: SimulatedPod, now: int) -> None:
-        if pod.uid not in self.living or pod.scheduled_at is not None:
+        if pod.uid not in self.existing or pod.scheduled_at is not None:
             return
         if pod.deletion_requested_at is not None:
             return
@@ -222,7 +222,7 @@ class ClusterSimulation:
         draw = self.draw_for(pod, "course")
         started = self._plan_start(pod, draw, now)
         ended, asked = self._plan_end(pod, draw, started)
-        node = self.room.bind(pod, now, ended)
+        node = self.cluster_nodes.bind(pod, now, ended)
         if node is None:
             pod.init_runs.clear()
             return False
@@ -268,20 +268,20 @@ class ClusterSimulation:
         return min(pod.spec.stopping.draw(draw), pod.grace_seconds)
 
     def _deletion_requested(self, pod: SimulatedPod, version: int, now: int) -> None:
-        if pod.version == version and pod.uid in self.living:
+        if pod.version == version and pod.uid in self.existing:
             pod.deletion_requested_at = now
             self.replace_pod(pod, now, terminating=True)
 
     def ends(self, pod: SimulatedPod, version: int, now: int) -> None:
         """All containers have ended: devices are free, and the object stays for a while."""
-        if pod.version != version or pod.uid not in self.living or pod.finished_at is not None:
+        if pod.version != version or pod.uid not in self.existing or pod.finished_at is not None:
             return
         pod.finished_at = now
         self.released(pod, now)
         deleted = pod.deletion_requested_at is not None
         at_once = deleted or pod.spec.kind in ("StatefulSet", "DaemonSet")
         gone = max(now + (1 if at_once else pod.spec.keep), pod.stays_until)
-        for fault in self.keepers:
+        for fault in self.keeping_faults:
             wanted = fault.parameters.get("namespace") or pod.spec.namespace
             is_here = not deleted and wanted == pod.spec.namespace
             if is_here and fault.from_at <= now and gone < fault.until_at:
@@ -292,7 +292,7 @@ class ClusterSimulation:
             self.replace_pod(pod, now, terminating=False)
 
     def released(self, pod: SimulatedPod, now: int) -> None:
-        self.room.release(pod, now)
+        self.cluster_nodes.release(pod, now)
         self.quotas.count(pod, -1)
         for admitted in self.quotas.admitted(pod.spec.namespace):
             self.at(now, ASKS, admitted)
@@ -306,18 +306,18 @@ class ClusterSimulation:
     def _retry(self, now: int) -> None:
         left = []
         for pod in self._pending[:TRIED_AT_ONCE]:
-            waits = pod.uid in self.living and pod.deletion_requested_at is None
+            waits = pod.uid in self.existing and pod.deletion_requested_at is None
             if waits and pod.scheduled_at is None and not self._bind(pod, now):
                 left.append(pod)
         self._pending[:TRIED_AT_ONCE] = left
 
     def delete_pod(self, pod: SimulatedPod, now: int) -> None:
         """The object is deleted."""
-        if pod.uid not in self.living:
+        if pod.uid not in self.existing:
             return
         pod.gone_at = now
         self.names.give_back(pod)
-        del self.living[pod.uid]
+        del self.existing[pod.uid]
         self._done.append(frozen(pod))
         self._recreate_pod(pod, now)
         del self.creator_of[pod.uid]
@@ -338,7 +338,9 @@ class ClusterSimulation:
     def _recreate_pod(self, pod: SimulatedPod, now: int) -> None:
         """A StatefulSet makes a pod again, under the same name, when the old one is gone."""
         creator = self.creator_of[pod.uid]
-        node_is_there = not pod.spec.node or self.room.node_at(pod.spec.node, now) is not None
+        node_is_there = (
+            not pod.spec.node or self.cluster_nodes.node_at(pod.spec.node, now) is not None
+        )
         if creator.spec.kind in ("StatefulSet", "DaemonSet") and node_is_there:
             node = pod.spec.node if creator.spec.kind == "DaemonSet" else ""
             again = PodArrival(now, pod.group, pod.replica, pod.attempt + 1, node)
@@ -346,13 +348,13 @@ class ClusterSimulation:
 
     def _scale(self, creator: PodCreator, now: int) -> None:
         """Pods above the wanted number are deleted, and missing ones made."""
-        wanted, living = creator.spec.replicas_at(now), self.pods_of(creator)
-        for pod in living:
+        wanted, existing = creator.spec.replicas_at(now), self.pods_of(creator)
+        for pod in existing:
             if pod.replica >= wanted:
                 stop(self, pod, now, "deleted", replace_it=False)
         # A StatefulSet makes a pod again when the one of its name is gone.
         waits = creator.spec.kind == "StatefulSet"
-        there = {p.replica for p in living if waits or p.deletion_requested_at is None}
+        there = {p.replica for p in existing if waits or p.deletion_requested_at is None}
         for replica in sorted(set(range(wanted)) - there):
             attempt = self._attempts.get((id(creator), replica), -1) + 1
             self._create_pod_at(creator, PodArrival(now, 0, replica, attempt))
@@ -363,11 +365,11 @@ class ClusterSimulation:
                 stop(self, pod, now, "deleted", replace_it=False)
 
     def pods_of(self, creator: PodCreator) -> list[SimulatedPod]:
-        return [p for p in list(self.living.values()) if self.creator_of.get(p.uid) is creator]
+        return [p for p in list(self.existing.values()) if self.creator_of.get(p.uid) is creator]
 
     def pods_once_on(self, node: str) -> list[SimulatedPod]:
         """Pods whose object still names the node, ended or not."""
-        return [p for p in list(self.living.values()) if p.node_name == node]
+        return [p for p in list(self.existing.values()) if p.node_name == node]
 
     def count_fault(self, fault: Fault) -> None:
         self.fired[fault.fault_id] = self.fired.get(fault.fault_id, 0) + 1

@@ -37,13 +37,13 @@ def expect_nodes(simulation: ClusterSimulation, nodes: Sequence[Node]) -> None:
 
 
 def _node_changes(simulation: ClusterSimulation, node: Node, now: int) -> None:
-    simulation.room.refresh(node.name, now)
-    state = simulation.room.node_at(node.name, now)
+    simulation.cluster_nodes.refresh(node.name, now)
+    state = simulation.cluster_nodes.node_at(node.name, now)
     if state is None:
         return
     there = set(state.device_ids)
-    for pod in simulation.room.pods_on(node.name):
-        held = {b.device.device_id for lot in pod.taken for b in lot.bookings}
+    for pod in simulation.cluster_nodes.pods_on(node.name):
+        held = {b.device.device_id for grant in pod.grants for b in grant.bookings}
         if not held <= there:
             # The MIG manager cuts only unused cards: their pods have ended by then.
             stop(simulation, pod, now, "deleted", after=0)
@@ -58,13 +58,16 @@ def _node_changes(simulation: ClusterSimulation, node: Node, now: int) -> None:
 
 def _not_ready_too_long(simulation: ClusterSimulation, node: Node, since: int, now: int) -> None:
     lasting = [s for s in node.states if s.from_at < now and (s.until_at or FOR_EVER) > since]
-    if any(s.ready == "True" for s in lasting) or simulation.room.node_at(node.name, now) is None:
+    if (
+        any(s.ready == "True" for s in lasting)
+        or simulation.cluster_nodes.node_at(node.name, now) is None
+    ):
         return
-    state = simulation.room.node_at(node.name, now)
+    state = simulation.cluster_nodes.node_at(node.name, now)
     if state is None or state.ready == "True":
         return
     back = [s.from_at for s in node.states if s.from_at > now and s.ready == "True"]
-    for pod in simulation.room.pods_on(node.name):
+    for pod in simulation.cluster_nodes.pods_on(node.name):
         if state.ready == "False":
             stop(simulation, pod, now, "deleted")
         else:
@@ -75,7 +78,7 @@ def _delete_node(simulation: ClusterSimulation, node: Node, now: int) -> None:
     """The node object is deleted: its pods are collected, without an end."""
     for pod in simulation.pods_once_on(node.name):
         lose(simulation, pod, now)
-    simulation.room.refresh(node.name, now)
+    simulation.cluster_nodes.refresh(node.name, now)
 
 
 def expect_namespaces(simulation: ClusterSimulation, namespaces: Namespaces) -> None:
@@ -89,7 +92,7 @@ def expect_namespaces(simulation: ClusterSimulation, namespaces: Namespaces) -> 
 
 
 def _delete_namespace(simulation: ClusterSimulation, name: str, now: int) -> None:
-    for pod in list(simulation.living.values()):
+    for pod in list(simulation.existing.values()):
         if pod.spec.namespace != name or pod.exact:
             continue
         if pod.finished_at is not None:
@@ -117,14 +120,16 @@ def expect_faults(simulation: ClusterSimulation, faults: Sequence[Fault]) -> Non
         elif fault.kind == "crash_loop":
             simulation.at(fault.from_at, CHANGES, partial(_crash_loop, simulation, fault))
         elif fault.kind == "terminal_pods_kept":
-            simulation.keepers.append(fault)
+            simulation.keeping_faults.append(fault)
 
 
 def chosen(simulation: ClusterSimulation, fault: Fault) -> list[SimulatedPod]:
     """Running pods that a fault is about, by its filters and its seed."""
     share = fault.parameters.get("share")
     pods = []
-    for pod in sorted(simulation.living.values(), key=lambda p: (p.spec.namespace, p.name, p.uid)):
+    for pod in sorted(
+        simulation.existing.values(), key=lambda p: (p.spec.namespace, p.name, p.uid)
+    ):
         running = pod.scheduled_at is not None and pod.finished_at is None and not pod.exact
         fits = (
             str(fault.parameters.get("namespace") or pod.spec.namespace) == pod.spec.namespace

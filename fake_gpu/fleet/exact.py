@@ -1,7 +1,7 @@
 """Pods whose times the scenario gives to the second.
 
 Put here: such a pod, as it is written.
-Not here: generated pods (`cluster_simulation`), or giving devices (`room`).
+Not here: generated pods (`cluster_simulation`), or giving devices (`cluster_nodes`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ PREFIX = "requests."
 
 
 @dataclass(slots=True)
-class QuotaDesk:
+class QuotaAdmission:
     """The use now, by namespace, and the waiting pods."""
 
     specs: Mapping[str, tuple[QuotaSpec, ...]]  # by namespace

@@ -30,7 +30,7 @@ _PHASE_REASON = {"evicted": "Evicted", "evicted_without_end": "Evicted"}
 
 
 @dataclass(slots=True)
-class GivenDevices:
+class DeviceGrant:
     """Devices of one resource (or claim) that a pod was given."""
 
     resource: str  # "" for a claim
@@ -67,7 +67,7 @@ class SimulatedPod:
     deletion_requested_at: int | None = None
     grace_seconds: int = 30
     gone_at: int | None = None
-    taken: list[GivenDevices] = field(default_factory=list)
+    grants: list[DeviceGrant] = field(default_factory=list)
     claims: tuple[PodClaim, ...] = ()
     card_loads: dict[int, tuple[Utilisation, int | None]] = field(default_factory=dict)
     later_loads: dict[int, tuple[DeviceLoad, ...]] = field(default_factory=dict)  # by card
@@ -96,7 +96,7 @@ class SimulatedPod:
 def frozen(pod: SimulatedPod) -> PodLifetime:
     """The pod as the fleet keeps it."""
     containers = pod.spec.all_containers()
-    dealt = deal(containers, pod.taken)
+    assigned = assign_devices(containers, pod.grants)
     return PodLifetime(
         cluster_id=pod.cluster_id,
         namespace=pod.spec.namespace,
@@ -106,13 +106,13 @@ def frozen(pod: SimulatedPod) -> PodLifetime:
         scheduled_at=pod.scheduled_at,
         node_name=pod.node_name,
         acknowledged_at=pod.acknowledged_at,
-        containers=tuple(_container(pod, c, dealt.devices.get(c.name, ())) for c in containers),
+        containers=tuple(_container(pod, c, assigned.devices.get(c.name, ())) for c in containers),
         phases=_phases(pod),
         finished_at=pod.finished_at,
         deletion_requested_at=pod.deletion_requested_at,
         grace_seconds=pod.grace_seconds,
         gone_at=pod.gone_at,
-        holds=_holds(pod, dealt),
+        holds=_holds(pod, assigned),
         owners=pod.owners,
         labels=pod.spec.labels,
         annotations=pod.spec.annotations,
@@ -172,44 +172,48 @@ class ContainerDevices:
     parts: list[tuple[Booking, str, str]]  # (part of a booking, container, claim uid)
 
 
-def deal(containers: Sequence[ContainerSpec], taken: Sequence[GivenDevices]) -> ContainerDevices:
+def assign_devices(
+    containers: Sequence[ContainerSpec], taken: Sequence[DeviceGrant]
+) -> ContainerDevices:
     """Devices to containers as the kubelet does it: those of init containers are used again."""
-    dealt = ContainerDevices({}, [])
+    assigned = ContainerDevices({}, [])
     devices: dict[str, list[str]] = {}
     mains = [c.name for c in containers if c.kind == "main"]
-    for lot in taken:
-        if lot.claim_uid:
-            for booking in lot.bookings:
-                dealt.parts.append((booking, mains[0], lot.claim_uid))
+    for grant in taken:
+        if grant.claim_uid:
+            for booking in grant.bookings:
+                assigned.parts.append((booking, mains[0], grant.claim_uid))
                 devices.setdefault(mains[0], []).append(booking.device.device_id)
             continue
-        parts = _parts(containers, lot)
-        dealt.parts += [(booking, name, "") for booking, name in parts]
+        parts = _parts(containers, grant)
+        assigned.parts += [(booking, name, "") for booking, name in parts]
         for booking, name in parts:
             devices.setdefault(name, []).append(booking.device.device_id)
         for container in containers:
             if container.kind == "init":
-                used = _first_units([b for b, _ in parts], container.requests.get(lot.resource, 0))
+                used = _first_units(
+                    [b for b, _ in parts], container.requests.get(grant.resource, 0)
+                )
                 devices.setdefault(container.name, [])
                 devices[container.name] = [*devices[container.name], *used]
-    dealt.devices = {name: tuple(dict.fromkeys(ids)) for name, ids in devices.items()}
-    return dealt
+    assigned.devices = {name: tuple(dict.fromkeys(ids)) for name, ids in devices.items()}
+    return assigned
 
 
-def _parts(containers: Sequence[ContainerSpec], lot: GivenDevices) -> list[tuple[Booking, str]]:
+def _parts(containers: Sequence[ContainerSpec], grant: DeviceGrant) -> list[tuple[Booking, str]]:
     """Main containers first, then devices of init containers only, then the latest sidecars."""
-    wanted = {c.name: c.requests.get(lot.resource, 0) for c in containers}
+    wanted = {c.name: c.requests.get(grant.resource, 0) for c in containers}
     mains = [c.name for c in containers if c.kind == "main"]
     sidecars = [c.name for c in reversed(containers) if c.kind == "sidecar"]
     inits = [c.name for c in containers if c.kind == "init"]
-    total = sum(b.replica_count for b in lot.bookings)
+    total = sum(b.replica_count for b in grant.bookings)
     extra = total - sum(wanted[name] for name in (*mains, *sidecars))
     order = [(name, wanted[name]) for name in mains]
     if extra > 0:
         order.append((max(inits, key=lambda name: wanted[name]), extra))
     order += [(name, wanted[name]) for name in sidecars]
     parts: list[tuple[Booking, str]] = []
-    rest = [(b.replica_start, b.replica_count, b) for b in lot.bookings]
+    rest = [(b.replica_start, b.replica_count, b) for b in grant.bookings]
     for name, count in order:
         while count:
             start, size, booking = rest.pop(0)
@@ -232,7 +236,7 @@ def _first_units(bookings: Sequence[Booking], count: int) -> list[str]:
     return used
 
 
-def _holds(pod: SimulatedPod, dealt: ContainerDevices) -> tuple[DeviceHold, ...]:
+def _holds(pod: SimulatedPod, assigned: ContainerDevices) -> tuple[DeviceHold, ...]:
     if pod.scheduled_at is None:
         return ()
     return tuple(
@@ -248,6 +252,6 @@ def _holds(pod: SimulatedPod, dealt: ContainerDevices) -> tuple[DeviceHold, ...]
             memory_used_mib=memory,
             later=pod.later_loads.get(booking.device.card_index, ()),
         )
-        for booking, container, claim_uid in dealt.parts
+        for booking, container, claim_uid in assigned.parts
         for load, memory in (pod.card_loads.get(booking.device.card_index, (None, None)),)
     )

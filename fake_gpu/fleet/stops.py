@@ -70,7 +70,7 @@ def strand(simulation: ClusterSimulation, pod: SimulatedPod, now: int, back_at: 
 
 def lose(simulation: ClusterSimulation, pod: SimulatedPod, now: int) -> None:
     """Its node is gone: the object is collected, without a status of how the containers ended."""
-    if pod.exact or pod.uid not in simulation.living:
+    if pod.exact or pod.uid not in simulation.existing:
         return
     if pod.finished_at is None:
         pod.version += 1

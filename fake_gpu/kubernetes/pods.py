@@ -1,7 +1,7 @@
 """The documents that the API server shows of a pod, one per step of its lifetime.
 
 Put here: the fields that the scheduler and the kubelet write into a pod, and when.
-Not here: the times of changes (`fleet.model.PodLife`), or the order among objects.
+Not here: the times of changes (`fleet.model.PodLifetime`), or the order among objects.
 """
 
 from __future__ import annotations

@@ -192,18 +192,18 @@ class ClusterSeries:
         def grid_of(target: Target, replica: PrometheusReplica) -> Grid:
             return self.grid(target, replica.number, name)
 
-        sheet = UnorderedSeries(grid_of)
+        unordered = UnorderedSeries(grid_of)
         for source in sources:
             if isinstance(source, PodSeries | ObjectSeries):
                 shapes = source.shapes(name, start_ms, end_ms, matchers)
-                shapes.pour(sheet, (start_ms, end_ms), replicas)
+                shapes.add_to(unordered, (start_ms, end_ms), replicas)
                 continue
             for series in source.exposed_series(name, start_ms, end_ms):
                 if series.segments and all_match(matchers, series.labels):
                     for replica in replicas:
-                        number = sheet.number(series.target, replica)
-                        sheet.add(series.label_set(replica), number, series.segments)
-        made = SeriesTable.of(sheet)
+                        number = unordered.number(series.target, replica)
+                        unordered.add(series.label_set(replica), number, series.segments)
+        made = SeriesTable.of(unordered)
         while len(self._tables) >= LARGEST_TABLE_CACHE:
             self._tables.popitem(last=False)
         self._tables[key] = made

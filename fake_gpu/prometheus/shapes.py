@@ -62,21 +62,24 @@ class Shapes:
             seen_until[values] = until
             shape.add(values, from_at, until, number)
 
-    def pour(
-        self, sheet: UnorderedSeries, window: tuple[int, int], replicas: Sequence[PrometheusReplica]
+    def add_to(
+        self,
+        unordered: UnorderedSeries,
+        window: tuple[int, int],
+        replicas: Sequence[PrometheusReplica],
     ) -> None:
         """Add the segments that a scrape of a replica met to a table.
 
         Many never meet one: a pod that is bound within a second of its making.
         """
-        numbers = [sheet.number(self._target, replica) for replica in replicas]
-        times = [sheet.grids[number].between(*window).real_array() for number in numbers]
+        numbers = [unordered.number(self._target, replica) for replica in replicas]
+        times = [unordered.grids[number].between(*window).real_array() for number in numbers]
         for shape in self._shapes.values():
             segments = shape.columns()
             for replica, number, scrapes in zip(replicas, numbers, times, strict=True):
                 met = _met(scrapes, segments)
                 own = [shape.values[place] for place in met.tolist()]
-                sheet.add_columns(shape.layout(replica), own, segments.at(met), number)
+                unordered.add_columns(shape.layout(replica), own, segments.at(met), number)
 
 
 class _Shape:

@@ -141,25 +141,25 @@ class UnorderedSeries:
 class SeriesTable:
     """The series of one metric of a cluster in some days, in the order of their labels."""
 
-    def __init__(self, sheet: UnorderedSeries, firsts: list[int], segments: _Segments) -> None:
-        self._sheet = sheet
-        self._firsts = firsts  # of the sheet's segments, those that begin a series
+    def __init__(self, unordered: UnorderedSeries, firsts: list[int], segments: _Segments) -> None:
+        self._unordered = unordered
+        self._firsts = firsts  # of the unordered segments, those that begin a series
         self._segments = segments
         self._heads: list[str] = []
         self._expositions: list[bytes] = []
 
     @classmethod
-    def of(cls, sheet: UnorderedSeries) -> SeriesTable | None:
+    def of(cls, unordered: UnorderedSeries) -> SeriesTable | None:
         """None where values vary from scrape to scrape, or two series of one name are one.
 
         Nor where the order of labels does not begin with the name: metrics mingle there.
         """
-        orders = sheet.orders()
+        orders = unordered.orders()
         places = sorted(range(len(orders)), key=orders.__getitem__)
         ends = (orders[places[0]], orders[places[-1]]) if places else ()
-        if not (sheet.is_constant and all(order.startswith(_NAME_FIRST) for order in ends)):
+        if not (unordered.is_constant and all(order.startswith(_NAME_FIRST) for order in ends)):
             return None
-        columns, numbers = sheet.columns()
+        columns, numbers = unordered.columns()
         firsts: list[int] = []
         owners: list[int] = []
         last, before = -1, ""
@@ -173,20 +173,20 @@ class SeriesTable:
                 return None
             last = place
             owners.append(len(firsts) - 1)
-        segments = _Segments(sheet.grids, columns.at(places), numbers[places], owners)
-        return cls(sheet, firsts, segments)
+        segments = _Segments(unordered.grids, columns.at(places), numbers[places], owners)
+        return cls(unordered, firsts, segments)
 
     def heads(self) -> list[str]:
         """The text of a response before the samples of each series."""
         if len(self._heads) < len(self._firsts):
-            texts = self._sheet.texts()
+            texts = self._unordered.texts()
             self._heads = [f'{{"metric":{texts[first]},"values":[' for first in self._firsts]
         return self._heads
 
     def expositions(self) -> list[bytes]:
         """The text of an exposition before the value of each series."""
         if len(self._expositions) < len(self._firsts):
-            texts = self._sheet.expositions()
+            texts = self._unordered.expositions()
             self._expositions = [f"{texts[first]} ".encode() for first in self._firsts]
         return self._expositions
 

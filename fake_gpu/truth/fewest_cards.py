@@ -92,7 +92,7 @@ def _dealt(
     unused: int,
     compute_slots: int,
 ) -> bool:
-    """Whether capacity can be dealt to used + unused cards with all that runs on the used ones."""
+    """Whether used + unused cards can have the capacity, with all that runs on the used ones."""
     if used == 0 and unused == 0:
         return not any(n for _, n in capacity) and not any(n for _, n in running)
     if used == 0 and any(n for _, n in running):

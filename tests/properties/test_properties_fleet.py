@@ -79,8 +79,8 @@ def test_free_units_are_counted_right_at_every_event(text: str) -> None:
     faults = as_faults(read.scenario, cluster_ids(read.scenario))
     [stage] = stages(read, faults, {})
     for _ in stage.simulation.run():
-        assert stage.simulation.room.counts_agree(stage.simulation.now)
-    assert stage.simulation.room.counts_agree(stage.simulation.now)
+        assert stage.simulation.cluster_nodes.counts_agree(stage.simulation.now)
+    assert stage.simulation.cluster_nodes.counts_agree(stage.simulation.now)
 
 
 @given(scenarios())

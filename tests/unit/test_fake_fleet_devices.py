@@ -304,4 +304,4 @@ def test_the_free_devices_are_known_at_every_event(name: str) -> None:
     faults = as_faults(read.scenario, cluster_ids(read.scenario))
     for stage in stages(read, faults, {}):
         for _ in stage.simulation.run():
-            assert stage.simulation.room.counts_agree(stage.simulation.now)
+            assert stage.simulation.cluster_nodes.counts_agree(stage.simulation.now)

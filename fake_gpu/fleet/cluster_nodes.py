@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from domain.interval import format_instant
 from fake_gpu.fleet.calendar import FOR_EVER, Booking, NodeCalendar
-from fake_gpu.fleet.claims import ClaimDesk
+from fake_gpu.fleet.claims import ClusterClaims
 from fake_gpu.fleet.model import Device, Node, NodeState, effective_requests, instant
 from fake_gpu.fleet.scheduler import FreeIndex, matches
-from fake_gpu.fleet.simulated_pods import GivenDevices, SimulatedPod
+from fake_gpu.fleet.simulated_pods import DeviceGrant, SimulatedPod
 from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
@@ -61,12 +61,12 @@ def offers_of(device: Device, spec: NodeSpec) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class Room:
+class ClusterNodes:
     """Nodes by number; `refresh` updates the free devices."""
 
     nodes: Sequence[Node]
     specs: Mapping[str, NodeSpec]  # by node name
-    claims: ClaimDesk
+    claims: ClusterClaims
     horizon: int  # the end of the history
     _calendars: list[NodeCalendar] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Room:
         for number in self._choices(pod.spec, wants):
             taken = self._take(pod, wants, number, at, until, whole_lifetime=whole_lifetime)
             if taken is not None:
-                pod.taken = taken
+                pod.grants = taken
                 self._settle(pod, number, at)
                 return self.nodes[number].name
         return None
@@ -177,14 +177,14 @@ class Room:
         *,
         whole_lifetime: bool,
         only: Sequence[str] = (),
-    ) -> list[GivenDevices] | None:
+    ) -> list[DeviceGrant] | None:
         calendar = self._calendars[number]
         unhealthy = frozenset() if pod.exact else self._unhealthy(number, at)
-        taken: list[GivenDevices] = []
+        taken: list[DeviceGrant] = []
         for want in wants:
             shared = self.claims.shared_bookings(pod.spec, want.claim)
             if shared is not None:
-                taken.append(GivenDevices(want.resource, shared, joined=True))
+                taken.append(DeviceGrant(want.resource, shared, joined=True))
                 continue
             # A shared claim outlives its first pod, for as long as others use it.
             end = FOR_EVER if want.claim is not None and want.claim.shared else until
@@ -198,18 +198,18 @@ class Room:
                 whole_lifetime=whole_lifetime,
             )
             if bookings is None:
-                for lot in taken:
-                    if not lot.joined:
-                        self._give_back(number, lot.bookings, at)
+                for grant in taken:
+                    if not grant.joined:
+                        self._give_back(number, grant.bookings, at)
                 return None
-            taken.append(GivenDevices(want.resource, bookings))
+            taken.append(DeviceGrant(want.resource, bookings))
         return taken
 
     def _settle(self, pod: SimulatedPod, number: int, at: int) -> None:
         """The pod is on the node now: claims are allocated, counts follow."""
         self._pods[number][pod.uid] = pod
         self.claims.allocate(pod, self.nodes[number], at, self._device_requests(pod))
-        self._shift(number, pod.taken, -1, at)
+        self._shift(number, pod.grants, -1, at)
 
     def release(self, pod: SimulatedPod, at: int) -> None:
         """All containers of a pod have ended: its devices are free again."""
@@ -218,12 +218,12 @@ class Room:
         number = self._numbers[pod.node_name]
         self._pods[number].pop(pod.uid, None)
         still_shared = self.claims.leave(pod, at)
-        free_again = [lot for lot in pod.taken if lot.claim_uid not in still_shared]
-        for lot in free_again:
-            self._give_back(number, lot.bookings, at)
+        free_again = [grant for grant in pod.grants if grant.claim_uid not in still_shared]
+        for grant in free_again:
+            self._give_back(number, grant.bookings, at)
         self._shift(number, free_again, +1, at)
 
-    def _shift(self, number: int, lots: Sequence[GivenDevices], sign: int, at: int) -> None:
+    def _shift(self, number: int, grants: Sequence[DeviceGrant], sign: int, at: int) -> None:
         """Units come or go: the same as counting the node anew, and quicker."""
         calendar = self._calendars[number]
         product = self.specs[self.nodes[number].name].product
@@ -231,15 +231,15 @@ class Room:
             self._recount(number, at)
             return
         unhealthy = self._unhealthy(number, at)
-        for lot in lots:
+        for grant in grants:
             units = sum(
                 booking.replica_count
-                for booking in lot.bookings
+                for booking in grant.bookings
                 if booking.device.exists_at(at) and booking.device.card_id not in unhealthy
             )
-            free = self._index.free(lot.resource, number)
+            free = self._index.free(grant.resource, number)
             if free >= 0 and units:
-                self._index.put(lot.resource, product, number, free + sign * units)
+                self._index.put(grant.resource, product, number, free + sign * units)
         if self._index.free(ANYTHING, number) >= 0:
             self._index.put(ANYTHING, product, number, len(self._pods[number]))
 
@@ -308,10 +308,10 @@ class Room:
         )
         if taken is None:
             raise does_not_fit(pod, self._why_not(pod, number, until))
-        for lot in taken if cards else ():
-            # Containers are dealt devices in this order: the scenario's, not the cards' own.
-            lot.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
-        pod.taken = taken
+        for grant in taken if cards else ():
+            # Containers get devices in this order: the scenario's, not the cards' own.
+            grant.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
+        pod.grants = taken
         require_memory(pod)
 
     def begin_exact(self, pod: SimulatedPod, at: int) -> None:
@@ -339,7 +339,7 @@ class Room:
         more = f" and {len(free) - MOST_NODES_SHOWN} more" if len(free) > MOST_NODES_SHOWN else ""
         return (
             f"it wants {wanted} from {format_instant(instant(at))}, and no node has them free for "
-            f"all of its time; nodes then, with their free devices at first: {shown}{more}"
+            f"all of its time; nodes then, and their devices that are free at first: {shown}{more}"
         )
 
     def _why_not(self, pod: SimulatedPod, number: int, until: int) -> str:
@@ -358,7 +358,7 @@ class Room:
 
 def require_memory(pod: SimulatedPod) -> None:
     """A pod fills no more of a device than there is of it."""
-    for booking in (booking for lot in pod.taken for booking in lot.bookings):
+    for booking in (booking for grant in pod.grants for booking in grant.bookings):
         device = booking.device
         _, used = pod.card_loads.get(device.card_index, (None, None))
         if used is not None and not 0 <= used <= device.memory_mib:
