@@ -24,12 +24,6 @@
 
 with
 
-telemetry as (
-
-    select * from {{ ref('stg_thanos__device_telemetry') }}
-
-),
-
 attempts as (
 
     select *
@@ -56,50 +50,169 @@ series as (
 
 ),
 
-series_readings as (
+identified as (
+
+    select *
+    from series
+    where device_uuid <> '' or gpu_index <> ''
+
+),
+
+-- A number takes less memory than seven names: it numbers devices, and devices with the pod that
+-- they are attributed to, within this model only.
+holders as (
 
     select
-        telemetry.cluster_id,
-        telemetry.hour_second,
-        telemetry.metric,
-        telemetry.reading,
-        telemetry.sample_count,
-        telemetry.average_reading,
-        telemetry.maximum_reading,
-        series.node_name,
-        series.device_uuid,
-        series.gpu_index,
-        series.instance_id,
-        series.instance_profile,
-        series.model_name,
-        series.namespace,
-        series.pod_name
-    from telemetry
+        *,
+        dense_rank() over (
+            order by cluster_id, node_name, device_uuid, gpu_index, instance_id
+        ) as device_number,
+        row_number() over (
+            order by
+                cluster_id,
+                node_name,
+                device_uuid,
+                gpu_index,
+                instance_id,
+                namespace,
+                pod_name
+        ) as holder_number
+    from (
+        select distinct
+            cluster_id,
+            node_name,
+            device_uuid,
+            gpu_index,
+            instance_id,
+            namespace,
+            pod_name
+        from identified
+    ) as distinct_holders
+
+),
+
+-- The largest of some texts is not kept as a text: DuckDB cannot write such results to disk.
+profiles as (
+
+    select
+        instance_profile,
+        row_number() over (order by instance_profile) as profile_number
+    from (select distinct instance_profile from identified) as distinct_profiles
+
+),
+
+models as (
+
+    select
+        model_name,
+        row_number() over (order by model_name) as model_number
+    from (select distinct model_name from identified) as distinct_models
+
+),
+
+numbered as (
+
+    select
+        identified.cluster_id,
+        identified.series_key,
+        profiles.profile_number,
+        models.model_number,
+        holders.device_number,
+        holders.holder_number
+    from identified
+    inner join holders
+        on
+            identified.cluster_id = holders.cluster_id
+            and identified.node_name = holders.node_name
+            and identified.device_uuid = holders.device_uuid
+            and identified.gpu_index = holders.gpu_index
+            and identified.instance_id = holders.instance_id
+            and identified.namespace = holders.namespace
+            and identified.pod_name = holders.pod_name
+    inner join profiles
+        on identified.instance_profile = profiles.instance_profile
+    inner join models
+        on identified.model_name = models.model_name
+
+),
+
+-- DCGM 4.7 renamed its fields. In the hour of an exporter's upgrade, a reading has both names. First
+-- the few devices that have both at any time, then their hours.
+renamed as (
+
+    select
+        numbered.device_number,
+        names.reading
+    from (
+        select distinct
+            cluster_id,
+            series_key,
+            metric,
+            reading
+        from {{ ref('stg_thanos__device_telemetry') }}
+        where reading <> ''
+    ) as names
+    inner join numbered
+        on
+            names.cluster_id = numbered.cluster_id
+            and names.series_key = numbered.series_key
+    group by numbered.device_number, names.reading
+    having min(names.metric) <> max(names.metric)
+
+),
+
+renamed_hours as (
+
+    select
+        renamed.device_number,
+        renamed.reading,
+        telemetry.hour_second
+    from {{ ref('stg_thanos__device_telemetry') }} as telemetry
     inner join attempts
         on
             telemetry.cluster_id = attempts.cluster_id
             and telemetry.attempt_id = attempts.attempt_id
             and telemetry.hour_second = attempts.hour_second
-    inner join series
+    inner join numbered
         on
-            telemetry.cluster_id = series.cluster_id
-            and telemetry.series_key = series.series_key
+            telemetry.cluster_id = numbered.cluster_id
+            and telemetry.series_key = numbered.series_key
+    inner join renamed
+        on
+            numbered.device_number = renamed.device_number
+            and telemetry.reading = renamed.reading
+    group by renamed.device_number, renamed.reading, telemetry.hour_second
+    having min(telemetry.metric) <> max(telemetry.metric)
 
 ),
 
--- DCGM 4.7 renamed its fields. In the hour of an exporter's upgrade, a reading has both names.
 device_readings as (
 
     select
-        *,
-        min(metric) over readings <> max(metric) over readings and reading <> '' as has_two_names
-    from series_readings
-    where device_uuid <> '' or gpu_index <> ''
-    window
-        readings as (
-            partition by
-                cluster_id, node_name, device_uuid, gpu_index, instance_id, hour_second, reading
-        )
+        numbered.holder_number,
+        numbered.profile_number,
+        numbered.model_number,
+        telemetry.hour_second,
+        telemetry.reading,
+        telemetry.sample_count,
+        telemetry.average_reading,
+        telemetry.maximum_reading,
+        renamed_hours.device_number is not null as has_two_names
+    from {{ ref('stg_thanos__device_telemetry') }} as telemetry
+    inner join attempts
+        on
+            telemetry.cluster_id = attempts.cluster_id
+            and telemetry.attempt_id = attempts.attempt_id
+            and telemetry.hour_second = attempts.hour_second
+    inner join numbered
+        on
+            telemetry.cluster_id = numbered.cluster_id
+            and telemetry.series_key = numbered.series_key
+    left join renamed_hours
+        on
+            numbered.device_number = renamed_hours.device_number
+            and telemetry.hour_second = renamed_hours.hour_second
+            and telemetry.reading = renamed_hours.reading
 
 ),
 
@@ -107,16 +220,10 @@ device_readings as (
 devices as (
 
     select
-        cluster_id,
-        node_name,
-        device_uuid,
-        gpu_index,
-        instance_id,
-        max(instance_profile) as instance_profile,
-        max(model_name) as model_name,
-        namespace,
-        pod_name,
+        holder_number,
         hour_second,
+        max(profile_number) as profile_number,
+        max(model_number) as model_number,
         -- The larger count, not the sum of both names: two exporters have two samples of each
         -- instant.
         cast(max(sample_count) as bigint) as sample_count,
@@ -131,22 +238,39 @@ devices as (
                 ) }}
                 as bigint
             ) as {{ name }}_average,
-            cast(
-                round(max(case when reading = '{{ name }}' then maximum_reading * {{ factor }} end))
-                as bigint
+            max(
+                case
+                    when reading = '{{ name }}'
+                        then cast(round(maximum_reading * {{ factor }}) as bigint)
+                end
             ) as {{ name }}_maximum{{ ',' if not loop.last }}
         {% endfor %}
     from device_readings
-    group by
-        cluster_id,
-        node_name,
-        device_uuid,
-        gpu_index,
-        instance_id,
-        namespace,
-        pod_name,
-        hour_second
+    group by holder_number, hour_second
 
 )
 
-select * from devices
+select
+    holders.cluster_id,
+    holders.node_name,
+    holders.device_uuid,
+    holders.gpu_index,
+    holders.instance_id,
+    profiles.instance_profile,
+    models.model_name,
+    holders.namespace,
+    holders.pod_name,
+    devices.hour_second,
+    devices.sample_count,
+    devices.has_two_names,
+    {% for name, factor in readings %}
+        devices.{{ name }}_average,
+        devices.{{ name }}_maximum{{ ',' if not loop.last }}
+    {% endfor %}
+from devices
+inner join holders
+    on devices.holder_number = holders.holder_number
+inner join profiles
+    on devices.profile_number = profiles.profile_number
+inner join models
+    on devices.model_number = models.model_number
