@@ -1,7 +1,7 @@
 """The contents of each image, from its own lock: as any user, on a read-only root, without network.
 
 Put here: one environment per component, built as in the Containerfile, and the command in it.
-Not here: building images, which needs an engine and a base; manifests (`test_deployment`).
+Not here: building images (`tests/release/test_built_images.py`); manifests (`test_deployment`).
 """
 
 from __future__ import annotations
