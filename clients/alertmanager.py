@@ -97,7 +97,7 @@ class Alertmanager:
         )
 
     def post(self, alerts: Sequence[Alert]) -> None:
-        """Give alerts to this peer; raises AlertmanagerFailed."""
+        """Post alerts to this peer; raises AlertmanagerFailed."""
         body = [
             {
                 "labels": alert.labels,

@@ -4,9 +4,9 @@ Put here: connections, with or without a proxy, and the limits of time and size 
 Not here: addresses, tokens and the meaning of responses (`kubernetes`, `prometheus`, `ingestion`).
 
 httpx limits each read from a connection, not the time of the whole head of a response: a server
-that sends one byte now and then would hold a request for ever. Here a head has to arrive within the
-time that one read may take. And a connection serves one request: bytes that a server sends after a
-response can never be read as the next response. A pull has some tens of requests an hour.
+that sends single bytes could block a request for ever. Here a head has to arrive within the time
+limit of one read. A connection serves one request, so that bytes after a response are never read as
+the next response. A pull has some tens of requests an hour.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import httpx
 def make_transport(
     url: str, proxy: str = "", tls: ssl.SSLContext | None = None, address: str = ""
 ) -> httpx.BaseTransport:
-    """Straight to the server, or through the proxy of the settings or of the environment.
+    """A transport to the server, direct or through the proxy of the settings or environment.
 
     `address` is one of several addresses of the server's name; a proxy chooses one itself.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from domain.errors import TemporarilyUnavailable
 
-# The longest Retry-After that is respected: beyond it, the server's history is gone anyway.
+# The longest Retry-After that is respected; after a longer one a watch needs a new list anyway.
 RETRY_AFTER_LIMIT = 60
 
 

@@ -29,8 +29,8 @@ class Secret:
         # A longer form may hold a shorter one.
         self._forms = sorted(forms - {""}, key=lambda form: (-len(form), form))
 
-    def is_in(self, said: bytes | str) -> bool:
-        body = said.encode() if isinstance(said, str) else said
+    def is_in(self, text: bytes | str) -> bool:
+        body = text.encode() if isinstance(text, str) else text
         return any(form.encode() in body for form in self._forms)
 
     def redact(self, text: str) -> str:
@@ -42,7 +42,7 @@ class Secret:
 
 @lru_cache(maxsize=16)
 def secret_of(token: str) -> Secret:
-    """The same token is sent for an hour; "" is in nothing."""
+    """The forms of a token; an empty token is in no text."""
     return Secret(token)
 
 

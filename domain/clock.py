@@ -1,4 +1,4 @@
-"""The clock as an argument: nothing that counts asks the machine for the time.
+"""The clock as an argument: counting never reads the time of the machine.
 
 Put here: the protocol of a clock, and from when an hour can be queried.
 Not here: the virtual clock of the simulated fleet, which is one (`fake_gpu.clock`).
@@ -13,7 +13,7 @@ from typing import Protocol
 from domain.interval import hour_of
 
 READY_AFTER = timedelta(minutes=11)
-"""Two rounds of ACM's collector (300 s each) and a minute: earlier an hour's end is not there."""
+"""Two rounds of ACM's collector (300 s each) and a minute; earlier, samples may be missing."""
 
 
 class Clock(Protocol):
@@ -41,7 +41,7 @@ def ready_until(now: datetime) -> datetime:
 
 
 class StoppedClock:
-    """A clock that stands where it was put; for tests and for repeating a past run."""
+    """A clock that stands at one instant; for tests and for repeating a past run."""
 
     def __init__(self, instant: datetime) -> None:
         self.instant = instant

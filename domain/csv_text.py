@@ -16,12 +16,12 @@ _RISKY = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """The same in UTF-8."""
+    """`csv_text` in UTF-8."""
     return csv_text(columns, rows).encode("utf-8", "backslashreplace")
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """LF, minimal quotes; floats are refused, because they are not exact amounts."""
+    """CSV with LF and minimal quotes; floats are refused, because they are not exact amounts."""
     text = io.StringIO()
     minimal = csv.writer(text, lineterminator="\n")
     # The writer does not quote a lone carriage return, which would split the row.

@@ -1,12 +1,12 @@
-"""The errors of the ledger, drawn as a tree; the first thing to read.
+"""The errors of the ledger, as a tree.
 
     LedgerError
-    ├── WrongUse            the command is not valid                       exit 2
-    │   └── BadInput        a file or a value that people wrote is not valid      exit 2
-    ├── NotBillable         checked, and the answer is no                          exit 1
-    ├── CheckFailed         something was checked and is not as it must be        exit 1
-    │   └── EvidenceChanged bytes, decisions or records differ from their hash    exit 1
-    └── TemporarilyUnavailable        a source or a place did not let us look               exit 3
+    ├── WrongUse            the command is not valid                                  exit 2
+    │   └── BadInput        a file or a value that people wrote is not valid          exit 2
+    ├── NotBillable         the period was checked and may not be billed              exit 1
+    ├── CheckFailed         a check failed                                            exit 1
+    │   └── EvidenceChanged bytes, decisions or records differ from their hash        exit 1
+    └── TemporarilyUnavailable  a source, a disk or a lock could not be used          exit 3
 
 Put here: the kinds, which are few, and the four parts of every message. Concrete errors are
 subclasses beside the code that raises them. Errors with one remedy share a `code`, such as
@@ -150,7 +150,7 @@ class EvidenceChanged(CheckFailed):
 
 
 class TemporarilyUnavailable(LedgerError):
-    """A source, a disk or a lock did not let us look; nothing is known, nothing was changed."""
+    """A source, a disk or a lock could not be used; nothing was changed."""
 
     code = "LOOK-000"
     exit_code = 3

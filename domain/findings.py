@@ -65,7 +65,7 @@ class CoverageStatus:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One named check that ran: how much it looked at, and whether it held."""
+    """One named check that ran: the number of evaluated rows, and of those that failed."""
 
     name: str
     evaluated_row_count: int
@@ -79,7 +79,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Whether a period may be billed, and everything that was seen on the way."""
+    """Whether a period may be billed, with all findings and checks."""
 
     period: BillingPeriod
     facts_sha256: str  # of the very facts that were checked

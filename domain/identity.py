@@ -5,7 +5,7 @@ Not here: the hashed values, or where hashes are kept.
 
 Two records never share bytes by accident: every part is preceded by its type and its length, so
 ("ab", "c") and ("a", "bc") differ, and so do 1 and "1". Floats are refused: they have no
-canonical form that people agree on.
+agreed canonical form.
 """
 
 from __future__ import annotations

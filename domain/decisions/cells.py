@@ -228,7 +228,7 @@ def day() -> Cell[date]:
             if _DATE.fullmatch(typed):
                 return date.fromisoformat(typed)
         except ValueError:
-            pass  # a form that fits, such as 2026-02-30, and still no day
+            pass  # a valid form that is no day, such as 2026-02-30
         raise CellRefused(f"{shown(typed)} is not a day", "write it as 2026-10-01")
 
     return Cell(read, date.isoformat)

@@ -49,7 +49,7 @@ def second_name(needed_for: str, *, always: bool) -> DecisionColumn:
     return DecisionColumn("second_name", cell, meaning, "Grace Example", may_be_absent=not always)
 
 
-def nothing_to_object(_: Row) -> Iterable[Objection]:
+def accept_any(_: Row) -> Iterable[Objection]:
     return ()
 
 

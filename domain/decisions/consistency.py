@@ -110,7 +110,7 @@ def _doubled(
 
 
 def _versions(policies: list[Policy], cells: Cells) -> Iterator[DecisionsContradict]:
-    """A version names one value: invoices print the version."""
+    """A version has one value, because invoices print the version."""
     first_by_version: dict[tuple[str, str], Policy] = {}
     for row in policies:
         first = first_by_version.setdefault((row.policy, row.version), row)

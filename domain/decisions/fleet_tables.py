@@ -14,8 +14,8 @@ from domain.decisions.columns import (
     SIGNED,
     VALID_FROM,
     VALID_UNTIL,
+    accept_any,
     dated,
-    nothing_to_object,
 )
 from domain.decisions.rows import (
     Cluster,
@@ -33,10 +33,10 @@ from domain.gpu.product_tables import MOST_SLOTS
 from domain.tenant import BelongsTo
 
 LONGEST_INTERVAL_SECONDS = 3_600
-"""Hours are the grain of everything; a store with rarer samples cannot be a source to an hour."""
+"""Facts are hourly, so each hour needs a sample."""
 
 MOST_PAYMENT_DAYS = 3_650
-"""Ten years: a longer term is a slip of the pen."""
+"""Ten years; a longer term is a typing error."""
 
 LARGEST_MEMORY_MIB = 10_000_000
 """Ten terabytes on one card: a hundred times the largest one sold."""
@@ -239,5 +239,5 @@ PRODUCTS = DecisionTable(
         ),
         *SIGNED,
     ),
-    nothing_to_object,
+    accept_any,
 )

@@ -45,7 +45,7 @@ NAMING_A_CLUSTER = (TableName.RATES, TableName.OUTAGES, TableName.ACCEPTED_GAPS)
 
 
 class Source(StrEnum):
-    """The two sources that evidence is asked from."""
+    """The two sources of evidence."""
 
     THANOS = "thanos"
     KUBERNETES = "kubernetes"
@@ -114,7 +114,7 @@ class DatedRow(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster(DatedRow):
-    """A cluster is measured, and by whom."""
+    """A measured cluster, and its sources."""
 
     cluster_id: str
     cluster_name: str
@@ -185,13 +185,13 @@ class Budget(Row):
 
     @property
     def name(self) -> str:
-        """What it is about, which no other budget of the tenant and month has."""
+        """The limited workload or label; no other budget of the tenant and month has it."""
         workload, label = "/".join(self.workload), "=".join(self.label)
         return workload.strip("/") or label.strip("=") or WHOLE_TENANT
 
     @property
     def scope(self) -> tuple[str, str, str, str]:
-        """What the budget is about, inside its tenant."""
+        """The part of the tenant whose cost is limited: kind and name, key and value."""
         return (*self.workload, *self.label)
 
     @property
@@ -301,7 +301,7 @@ class Product(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amendment(Row):
-    """Leave to recount a closed period with a table as it stands now; signed by two."""
+    """Permission of two people to recount a closed period with the present rows of a table."""
 
     billing_period: BillingPeriod
     amended_table: TableName

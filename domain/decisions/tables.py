@@ -1,6 +1,6 @@
 """All the decision tables, by name.
 
-Put here: the list; nothing else knows how many tables there are.
+Put here: the list of tables.
 Not here: their columns (`fleet_tables`, `price_tables`, `exception_tables`).
 """
 

@@ -1,6 +1,6 @@
 """Classification of a resource by its name and the labels of its node at binding time.
 
-Put here: the one question, and which vendor's rules answer it.
+Put here: the choice of the vendor whose rules apply.
 Not here: those rules (`domain.gpu.nvidia`, `amd`, `intel`, `claims`).
 """
 

@@ -3,8 +3,8 @@
 Put here: the labels of node feature discovery, for resources of these domains.
 Not here: other vendors, or claims (`domain.gpu.claims`).
 
-Intel's plugin can offer one GPU several times without saying so in any label. The node's capacity
-against the label `gpu.intel.com/device.count` tells; without the capacity a device is one card.
+Intel's plugin can offer one GPU several times, which no label shows. The capacity of the node
+divided by the label `gpu.intel.com/device.count` shows it; without the capacity a device is a card.
 """
 
 from __future__ import annotations

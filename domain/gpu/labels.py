@@ -52,7 +52,7 @@ class NodeLabels:
 
     @classmethod
     def of(cls, labels: Mapping[str, str] | NodeLabels) -> NodeLabels:
-        """Labels made ready once can be asked about many resources."""
+        """The labels as they are, if they are prepared already; else prepared."""
         return labels if isinstance(labels, NodeLabels) else cls(labels)
 
     def values(self, name: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from domain.mig.profile import MigProfile
 
 LARGEST_CARD_GB = 65_536
-"""No card is near it; a larger number in a geometry's name is a slip of the pen."""
+"""No card is near it; a larger number in a geometry's name is a typing error."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -24,8 +24,8 @@ MOST_STEPS = 20_000
 MOST_INSTANCES = 1_024
 """On one node; 16 cards have 112. Beyond it only the plain bound is given."""
 
-QUESTIONS_REMEMBERED = 65_536
-"""A month asks again and again for the few states of the same nodes."""
+PACKINGS_REMEMBERED = 65_536
+"""The same nodes have few states in a month, so most queries repeat."""
 
 Vector = tuple[int, ...]
 
@@ -60,7 +60,7 @@ def _instances(counts: Mapping[MigProfile, int]) -> Instances:
     return tuple(sorted((profile, count) for profile, count in counts.items() if count > 0))
 
 
-@lru_cache(maxsize=QUESTIONS_REMEMBERED)
+@lru_cache(maxsize=PACKINGS_REMEMBERED)
 def _pack(
     geometry: Geometry, allocated: Instances, offered: Instances, cards: int | None
 ) -> Packing:

@@ -30,7 +30,7 @@ class PlacedLayout:
 
 @dataclass(frozen=True, slots=True)
 class Unplaceable:
-    """No order and no slots exist; in one sentence, why."""
+    """The reason why no order of creation and no slots exist, in one sentence."""
 
     reason: str
 
@@ -103,7 +103,7 @@ def _known(geometry: Geometry, profile: MigProfile) -> InstanceProfile:
 
 
 def _why_no_slots(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
-    """Every sum is within its limit, and still no slots are left: say where each may start."""
+    """Why no slots are left although all sums are within their limits: the possible starts."""
     instances = gpu_instances(geometry, counts)
     compute = sum(_known(geometry, name).compute_slots * count for name, count in instances)
     places = [
