@@ -20,11 +20,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measurement import peak_mib
-from warehouse.connection import connected
+from warehouse.connection import connect, connected
 from warehouse.placement import register
 
 INTERVALS = (
@@ -82,6 +83,9 @@ CHECKED = {
 }
 NUMBERS = ("node_number", "node_class_number", "allocation_number", "charge_number")
 REPEATS = 5
+MEMORY_LIMIT = "750MB"
+"""More than a refresh gives DuckDB: this process has neither dbt nor a decoder beside it."""
+
 BETWEEN_COPIES = 1_000_000_000
 
 
@@ -104,7 +108,7 @@ def run_aggregates(database: Path, compiled: Mapping[str, str]) -> AggregateResu
     needed = {name: compiled[name] for names in BETWEEN.values() for name in names}
     statements.write_text(json.dumps(needed), encoding="utf-8")
     command = [sys.executable, "-m", "bench.aggregates", str(database), str(statements)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return AggregateResult(**json.loads(ran.stdout.splitlines()[-1]))
 
 
@@ -131,7 +135,7 @@ def _other(column: str) -> str:
 def main(database: str, statements: str) -> None:
     compiled = json.loads(Path(statements).read_text(encoding="utf-8"))
     seconds, sums = {}, {}
-    with connected(Path(database)) as connection:
+    with closing(connect(Path(database), memory_limit=MEMORY_LIMIT)) as connection:
         register(connection)
         for name, statement in ASKED.items():
             tables = {one: _on_temporary_tables(compiled[one]) for one in BETWEEN[name]}
