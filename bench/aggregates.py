@@ -83,7 +83,7 @@ CHECKED = {
 }
 NUMBERS = ("node_number", "node_class_number", "allocation_number", "charge_number")
 REPEATS = 5
-MEMORY_LIMIT = "750MB"
+MEMORY_LIMIT = "700MB"
 """More than a refresh gives DuckDB: this process has neither dbt nor a decoder beside it."""
 
 BETWEEN_COPIES = 1_000_000_000
