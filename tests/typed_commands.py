@@ -35,6 +35,7 @@ PLACEHOLDERS = {
 FILLED_IN = {
     r"(?<=--period )\{[^{}]*\}|\{period[^{}]*\}": "2026-10",
     r"(?<=--hours )\{[^ ]*\}": PLACEHOLDERS["A..B"],
+    r"(?<=--from )\{[^{}]*\}|(?<=--to )\{[^{}]*\}": PLACEHOLDERS["FROM"],
     r"(?<=--source )\{[^{}]*\}": "thanos",
     r"(?<=--port )\{[^{}]*\}": "3001",
     r"\{cluster\}|\{whose\}": "--cluster ID",
