@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import html
 import json
 import os
 import re
@@ -26,12 +27,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
 import polars
 import pytest
@@ -49,7 +51,7 @@ from orchestration.cli.main import cli
 from orchestration.demo.closed_month import DemoResult, run_demo
 from orchestration.model_documentation import FILE, kept_lineage
 from orchestration.open_home import OpenHome
-from orchestration.publishing import publish
+from orchestration.publishing import publish, snapshot
 from orchestration.steps import recount
 from portal import api
 from tests.decisions_by_hand import decided
@@ -439,6 +441,93 @@ def test_burn_rates_of_the_command_equal_those_of_the_portal(
     }
 
 
+def test_numbers_of_a_workloads_page_equal_the_command(demo: DemoResult, portal: Portal) -> None:
+    columns = ("Pod", "GPU-hours", "Cost", "Burn rate per hour", "Idle cost")
+    for tenant in sealed(demo):
+        used = document(demo, "usage", "2026-10", "--tenant", tenant, "--by", "pod")["rows"]
+        words = ("usage", "2026-10", "--burn-rate", "--by", "pod", "--tenant", tenant, "--json")
+        rates = json.loads(run(demo, *words).stdout)
+        rate_of_pod = {row["pod_name"]: row["burn_rate_per_hour"] for row in rates}
+        expected = {row["pod_name"]: (row["weighted_hours"], row["rounded_cost"]) for row in used}
+        for workload in rows_of(portal, f"/tenants/{tenant}/workloads"):
+            named = {"kind": workload["workload_kind"], "name": workload["workload_name"]}
+            page = portal.get(f"/tenants/{tenant}/workload?{urlencode(named)}", tenant).text
+            shown = table_rows(page, columns)
+            assert len(shown) == workload["pods"]
+            for pod, hours, cost, rate, idle in shown:
+                assert (hours, cost) == (expected[pod][0], f"{expected[pod][1]} USD")
+                assert (rate, idle) == (rate_of_pod[pod], "0.00")
+                del expected[pod]
+            assert sum(Decimal(row[2].split()[0]) for row in shown) == Decimal(
+                workload["rounded_cost"]
+            )
+        assert expected == {}  # each pod is on the page of one workload
+
+
+def test_numbers_of_the_map_equal_the_mart(demo: DemoResult, portal: Portal) -> None:
+    """At 02:10 four cards of gpu-a and parts of two of gpu-b are used."""
+    page = portal.get("/provider/map?at=2026-10-01T02:10:00", "provider").text
+    shown = {row[0]: row[1:] for row in table_rows(page, ("Node", "Running", "Idle"))}
+    terms = ", ".join(
+        f"format('{{:.2f}}', sum({term}_share_seconds) / any_value(share_denominator) / 3600)"
+        for term in ("running", "idle")
+    )
+    counted = truth.ask(
+        demo.opened.home,
+        f"select node_name, {terms} from marts.fct_node_share_hours where dimension = 'compute' "
+        "and hour_started_at = '2026-10-01T02:00:00Z' and gpu_class <> '' group by node_name",
+    )
+    assert {name: tuple(of_node) for name, of_node in shown.items()} == {
+        name: (running, idle) for name, running, idle in counted
+    }
+    assert shown.keys() == {"gpu-a", "gpu-b"}
+
+
+def test_numbers_of_the_health_page_equal_the_command(demo: DemoResult, portal: Portal) -> None:
+    def rounded(number: Decimal) -> str:
+        return f"{number.quantize(Decimal('0.01'))}"
+
+    columns = ("Tenant", "Workload", "Device-hours", "Idle hours", "Cost", "Idle cost")
+    shown = table_rows(portal.get("/provider/health", "provider").text, columns)
+    owners = document(demo, "health", "2026-10")["owners"]
+    assert shown == [
+        (
+            owner["tenant"],
+            f"{owner['workload_kind']} {owner['workload_name']}",
+            rounded(Decimal(owner["device_seconds"]) / 3600),
+            rounded(Decimal(owner["idle_seconds"]) / 3600),
+            f"{rounded(Decimal(owner['cost']))} USD",
+            rounded(Decimal(owner["idle"])),
+        )
+        for owner in owners
+    ]
+    assert len(shown) == 6
+
+
+def test_numbers_of_an_open_month_equal_the_command(demo: DemoResult, tmp_path: Path) -> None:
+    """Until the close the amounts are estimates, and there is no invoice."""
+    opened = copied(demo, tmp_path)
+    shutil.rmtree(opened.home.record)
+    shutil.rmtree(opened.home.documents)
+    opened = OpenHome.at(opened.home.path, opened.clock)
+    steps.refresh(opened, PERIOD)
+    snapshot(opened)
+    open_portal = portal_of(opened.home, tmp_path / "tokens.csv", ["speech", "vision"])
+    expected = {"speech": "4.74", "vision": "17.38"}
+    for tenant, cost in expected.items():
+        words = ["usage", "2026-10", "--tenant", tenant, "--json", "--home", str(opened.home.path)]
+        command = json.loads(CliRunner().invoke(cli, words, catch_exceptions=False).stdout)
+        [summary] = rows_of(open_portal, f"/tenants/{tenant}/summary")
+        assert summary["cost"] == command["totals"][0]["rounded_cost"] == cost
+        assert summary["amounts"] == command["amounts"] == "estimated"
+        assert rows_of(open_portal, f"/tenants/{tenant}/invoices") == []
+        tables = [rows_of(open_portal, f"/tenants/{tenant}/{table}") for table in TENANT_TABLES]
+        known = {n for rows in tables for row in rows for n in numbers([*row.values()])}
+        page = open_portal.get(f"/tenants/{tenant}", tenant).text
+        assert set(numbers_on(page)) - known == set(), tenant
+        assert "estimated" in page
+
+
 CARDS = ("installed", "running", "held", "idle", "unsold", "unhealthy", "withdrawn", "unmeasured")
 
 
@@ -530,6 +619,23 @@ def numbers_on(page: str) -> list[Decimal]:
     """The numbers in the figures of a page and in the columns of numbers of its tables."""
     shown = re.findall(r'<(?:td|p|dd) class="(?:[^"]* amount|figure)">([^<]*)<', page)
     return [number for text in shown for number in numbers(text)]
+
+
+def table_rows(page: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """The texts of these columns in all tables of a page that have them."""
+    found = []
+    for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
+        names = [_text(cell) for cell in re.findall(r"<th\b.*?</th>", table, re.DOTALL)]
+        if not set(columns) <= set(names):
+            continue
+        for row in re.findall(r"<tr\b.*?</tr>", table, re.DOTALL):
+            if cells := [_text(cell) for cell in re.findall(r"<td\b.*?</td>", row, re.DOTALL)]:
+                found.append(tuple(cells[names.index(column)] for column in columns))
+    return found
+
+
+def _text(cell: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", cell)).strip()
 
 
 TENANT_TABLES = (
