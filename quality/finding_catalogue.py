@@ -213,9 +213,9 @@ _KINDS = (
         "device_reported_twice",
         blocks=False,
         remedy=Remedy.NONE,
-        means="A device reported the same reading under two names in consecutive hours, those of "
-        "DCGM before and since 4.7: two dcgm-exporters run on its node. One hour with both names "
-        "is an upgrade and no finding.",
+        means="In consecutive hours, a device reported the same reading under the name that DCGM "
+        "has used since 4.7 and under the earlier name: two dcgm-exporters run on its node. One "
+        "hour with both names is an upgrade and no finding.",
         bill="None: telemetry never decides an amount. Both names are one reading, counted once.",
         to_do="Remove one of the two dcgm-exporters from the node; they share the profiling "
         "counters of the hardware and disturb each other.",
@@ -275,9 +275,9 @@ _KINDS = (
         blocks=True,
         remedy=Remedy.CORRECT,
         means="There is a price list, but no row of it covers this use: no rate for this GPU "
-        "class and shape, in this cluster, at this time.",
+        "class and MIG profile, in this cluster, at this time.",
         bill="This use would be free.",
-        to_do="Add a row to rates.csv for this class, shape and time.",
+        to_do="Add a row to rates.csv for this class, MIG profile and time.",
     ),
     FindingKind(
         "PRICE-002",
@@ -286,7 +286,7 @@ _KINDS = (
         remedy=Remedy.CORRECT,
         means="A rate differs by more than 25 % from the one before it, and its row in rates.csv "
         "has no second name. Prices wrong by a factor of ten look like this.",
-        bill="Every line of this class and shape would be wrong by the same factor.",
+        bill="Every line of this class and MIG profile would be wrong by the same factor.",
         to_do="Let a second person check the rate and enter the name in `second_name`.",
     ),
     FindingKind(
@@ -398,7 +398,7 @@ _KINDS = (
         remedy=Remedy.CORRECT,
         means="A named check found rows that break its rule.",
         bill="The facts contradict a rule that holds for every correct month.",
-        to_do="See the check's rows with `gpu-ledger check P -o json`; repair the cause, then "
+        to_do="See the check's rows with `gpu-ledger check P -o json`; correct the cause, then "
         "refresh and check again.",
     ),
     FindingKind(

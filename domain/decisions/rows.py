@@ -1,6 +1,6 @@
 """The rows of the decision tables, typed: a decision, its validity and its names.
 
-Put here: one frozen class per table, with the few questions that a single row can answer.
+Put here: one frozen class per table, with the values that follow from a single row.
 Not here: how a row is read and written (`domain.decisions.tables`), or which row applies.
 
 `line` is the line of a row in its file. It is not part of the decision: two rows with the same
@@ -41,7 +41,7 @@ class TableName(StrEnum):
 
 
 NAMING_A_CLUSTER = (TableName.RATES, TableName.OUTAGES, TableName.ACCEPTED_GAPS)
-"""The tables whose rows may be about one cluster, beside the one that lists the clusters."""
+"""The tables whose rows may name a cluster, except the table of clusters itself."""
 
 
 class Source(StrEnum):
@@ -60,7 +60,7 @@ class Sources(StrEnum):
 
 
 class GapTreatment(StrEnum):
-    """The billed source of time without complete evidence, by an accepted gap."""
+    """How an accepted gap is billed."""
 
     BILL_LIFECYCLE = "bill_lifecycle"
     BILL_SAMPLES = "bill_samples"
@@ -153,9 +153,9 @@ class Rate(DatedRow):
 
     @property
     def rate_id(self) -> str:
-        """The price's name: its key, its beginning and its amount.
+        """The ID of the price, from its key, its start and its amount.
 
-        Its end is no part of the name, so that ending a price renames nothing that was charged.
+        Its end is not a part, so that a charge keeps its ID when the price ends.
         """
         key = [self.cluster_id, self.gpu_class, self.mig_profile]
         parts = [*key, self.valid_from, self.currency, self.rate_nanos_per_hour]
@@ -185,7 +185,7 @@ class Budget(Row):
 
     @property
     def name(self) -> str:
-        """The limited workload or label; no other budget of the tenant and month has it."""
+        """The limited workload or label; unique among the budgets of a tenant and month."""
         workload, label = "/".join(self.workload), "=".join(self.label)
         return workload.strip("/") or label.strip("=") or WHOLE_TENANT
 
@@ -201,7 +201,7 @@ class Budget(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage(Row):
-    """A time in which use is credited: the provider could not serve."""
+    """An interval whose usage is credited, because the provider could not serve."""
 
     cluster_id: str = ""  # '' is every cluster
     started_at: datetime
@@ -248,7 +248,7 @@ class AcceptedGap(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(DatedRow):
-    """One rule of the ledger, as a version that is printed on every invoice."""
+    """One rule of the ledger; every invoice has its version."""
 
     policy: PolicyName
     version: str
@@ -257,7 +257,7 @@ class Policy(DatedRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Party(DatedRow):
-    """Who sends the invoices, or who receives a tenant's."""
+    """The issuer of the invoices, or the recipient of a tenant's invoices."""
 
     role: PartyRole
     tenant: str = ""

@@ -56,9 +56,10 @@ def up(port: int, host: str, demo: bool, scenario: str, prepare_only: bool, home
 
     To start the web server, daemon or run workers in another way (on other hosts, by another run
     launcher), --prepare-only writes dagster.yaml and workspace.yaml into the home's dagster/,
-    creates the pool with one writer, and prints the environment of these processes. Runs lost in a
-    crash are then ended by Dagster after four hours. A dagster-webserver started by hand checks
-    neither token nor origin: put an authenticating proxy before it.
+    creates the pool with one writer, and prints the environment of these processes. Runs that a
+    crash interrupted then count as in progress for four hours, until Dagster ends them. A
+    dagster-webserver started by hand checks neither token nor origin: put an authenticating proxy
+    before it.
     """
     if prepare_only:
         _print_environment(OpenHome.at(home_path))
@@ -138,7 +139,7 @@ def _describe(month: OpenMonth) -> None:
     count = len(list(month.missing.hours()))
     click.echo(
         f"\n{month.period} is over, and {count} hours of one cluster are missing. Find them, "
-        "pull them again, see the checks turn green, and close the month.\n\n"
+        "pull them again, check the month, and close it.\n\n"
         f"Its clock is stopped. For commands in another terminal:\n  {export_command(month)}\n",
         err=True,
     )

@@ -159,7 +159,7 @@ def _report_attempts(
 
 
 class ClosePeriod(dg.Config):
-    """The period, and whether its documents are issued."""
+    """The period, and whether to issue its documents."""
 
     period: str = Field(description="The billing period, such as 2026-10.")
     issue: bool = Field(
@@ -213,7 +213,7 @@ def close_one_period(
 
 
 def _recheck(context: dg.OpExecutionContext, opened: OpenHome, period: BillingPeriod) -> None:
-    """Compare sample counts with the stores. A store that does not respond stops no close."""
+    """Compare sample counts with the stores; the close does not need a response of each store."""
     found = steps.recheck_before_close(opened, period)
     for name, why in sorted(found.unanswered.items()):
         context.log.warning(f"Not compared: {name}: {why}")

@@ -94,11 +94,11 @@ def build_events(
 
 
 def column_lineage(model: str, columns: Mapping[str, set[str]]) -> dg.TableColumnLineage:
-    """The columns of other models that each column of a model is made of.
+    """The columns of other models from which each column of a model is calculated.
 
-    The kept lineage may name columns that were removed since; they are left out.
+    The stored lineage may name columns that no longer exist; these are omitted.
     """
-    followed = kept_lineage().get(model, {}).get("columns", {})
+    lineage = kept_lineage().get(model, {}).get("columns", {})
     return dg.TableColumnLineage(
         {
             column: [
@@ -106,7 +106,7 @@ def column_lineage(model: str, columns: Mapping[str, set[str]]) -> dg.TableColum
                 for parent, name in parents
                 if name in columns.get(parent, ())
             ]
-            for column, parents in followed.items()
+            for column, parents in lineage.items()
             if column in columns[model]
         }
     )

@@ -56,10 +56,11 @@ FACTS_SECONDS = 120
 """Interval between two readings of the facts' state: two small files per open period."""
 
 REQUESTS_LIMIT = 40
-"""Most run requests of one evaluation, of up to a day each; the rest stays due."""
+"""Maximum number of run requests of one evaluation, of at most a day each; the others stay due."""
 
 EVENTS_LIMIT = 200
-"""Most events of one evaluation: 18 ms each on PostgreSQL, and it may take a minute."""
+"""Maximum number of events of one evaluation. On PostgreSQL an event takes 18 ms, and an evaluation
+has a limit of one minute."""
 
 WAIT_FOR_HOURS = timedelta(hours=1)
 """The longest time for which pulls in progress delay a rebuild of facts."""
@@ -203,7 +204,7 @@ def hours_in_progress(
 
 
 def due_in_progress(instance: dg.DagsterInstance) -> Callable[[DueWindow], bool]:
-    """A predicate of due windows: a job in progress pulls it. Such a run has no tags with hours."""
+    """A predicate: whether a job in progress pulls a due window. Its run has no tags with hours."""
     kinds: set[DueHours] = set()
     ranges: list[PullHours] = []
     for run in runs_in_progress(instance):
