@@ -20,7 +20,7 @@ from billing.record import Record
 from billing.sealing import require_seal
 from domain.billing_period import BillingPeriod
 from domain.errors import EvidenceChanged
-from warehouse.attempt_hours import attempt_hours, inside
+from warehouse.attempt_hours import attempt_hours, hours_in
 from warehouse.store import Store, reading
 
 Evidence = Mapping[str, Mapping[str, Collection[str]]]
@@ -49,9 +49,9 @@ class EvidenceMissing(EvidenceChanged):
         )
 
 
-def require_held(landing: Store, period: BillingPeriod, *stood_on: Evidence) -> None:
+def require_held(landing: Store, period: BillingPeriod, *evidence: Evidence) -> None:
     """Refuse if a response of this evidence is missing; a manifest alone proves nothing."""
-    needed = {digest for evidence in stood_on for digest in _digests(evidence)}
+    needed = {digest for each in evidence for digest in _digests(each)}
     there = set(landing.list("objects/")) if needed else set()
     gone = sorted(digest for digest in needed if response_key(digest) not in there)
     if gone:
@@ -69,17 +69,17 @@ def lost_evidence(
     found = []
     for name, close in sorted(record.ledger().closes().items()):
         period = BillingPeriod(name)
-        stood_on = record.sealed(str(close.body["basis_sha256"]))["evidence"]
+        basis_evidence = record.sealed(str(close.body["basis_sha256"]))["evidence"]
         named = named_in(period)
         gone = [
             digest
-            for cluster_id, sources in stood_on.items()
+            for cluster_id, sources in basis_evidence.items()
             for source, digests in sources.items()
             for digest in digests
             if digest not in named.get(cluster_id, {}).get(source, ())
         ]
         if gone:
-            count = len([*_digests(stood_on)])
+            count = len([*_digests(basis_evidence)])
             how = "are not in any manifest"
             found.append(EvidenceMissing(location, period, sorted(gone), count, how))
     return found
@@ -99,7 +99,7 @@ def read_evidence(landing: Store, period: BillingPeriod) -> dict[str, dict[str, 
     The hash of an attempt would depend on the attempts before it.
     """
     hashes: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for hour in inside(attempt_hours(landing), period.interval):
+    for hour in hours_in(attempt_hours(landing), period.interval):
         if hour.usable:
             hashes[hour.cluster_id][hour.source].update(hour.row["answer_sha256s"])
     return {

@@ -146,13 +146,13 @@ def recount_period(
     """Compare the facts in `facts_path` with the bills; record the difference without `dry_run`."""
     record = Record(home.record_store())
     books = LedgerDocuments(record, record.ledger())
-    stood_on = record.sealed(str(_close_of(books.ledger, period).body["basis_sha256"]))
+    first_basis = record.sealed(str(_close_of(books.ledger, period).body["basis_sha256"]))
     last = [e for e in books.ledger.corrections() if e.body["corrects_period"] == period.name]
-    last_basis = record.sealed(str(last[-1].body["basis_sha256"])) if last else stood_on
+    last_basis = record.sealed(str(last[-1].body["basis_sha256"])) if last else first_basis
     check_result = check_period()
     grounds = read_grounds(home, facts_path, period, counted_with.decisions, check_result)
     basis = grounds.basis
-    require_held(home.landing_store(), period, stood_on["evidence"], basis.evidence)
+    require_held(home.landing_store(), period, first_basis["evidence"], basis.evidence)
     causes = causes_of_difference(last_basis, basis, counted_with.amendments)
     reason_of = partial(reason_for, causes)
     lines = corrections_from(books, basis, grounds.usage, reason_of)

@@ -50,7 +50,7 @@ def sealed_period(record: Record, landing: Store, period: BillingPeriod) -> Seal
     }
     facts = SealedFacts(
         facts_sha256=str(basis["facts_sha256"]),
-        stood_on=_IsInBasis(period, answers, event.recorded_at + PRECISION),
+        is_in_basis=_IsInBasis(period, answers, event.recorded_at + PRECISION),
         code_version=str(basis["code_version"]),
         other_versions=tuple(_other_versions(basis)),
     )

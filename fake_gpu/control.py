@@ -132,7 +132,7 @@ class _Control:
 
     async def metrics(self, _: Request) -> Response:
         counts = self.running.take_overs
-        values = (float(counts.is_last_taken), counts.taken, counts.refused)
+        values = (float(counts.is_last_accepted), counts.accepted, counts.refused)
         families = (
             family_text(head, [SeriesLine((), value)])
             for head, value in zip(_TAKE_OVERS, values, strict=True)

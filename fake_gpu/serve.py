@@ -27,7 +27,12 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Fleet
 from fake_gpu.kubernetes.writes import WorkloadPatch, WrittenObjects
 from fake_gpu.scenario.load import LoadedScenario
-from fake_gpu.takeover import TakeOvers, first_free_second, going_on, require_same_past
+from fake_gpu.takeover import (
+    TakeOvers,
+    continue_scenario,
+    first_free_second,
+    require_same_past,
+)
 
 if TYPE_CHECKING:
     import uvicorn
@@ -167,22 +172,22 @@ class Running:
             self.clock.advance_to(when)
 
     def take_over(self, read: Callable[[], LoadedScenario]) -> None:
-        """Go on with a changed scenario, whole; the old one stays when it cannot be read, is not
-        valid, or would change the past."""
-        with self._driving:  # the clock stands until the new fleet is shown, if it is driven
+        """Serve a changed scenario. The old one is kept if the new one cannot be read, is invalid,
+        or would change the past."""
+        with self._driving:  # a driven clock stands still until the new fleet is served
             try:
-                loaded = going_on(self._loaded, read(), self.clock)
+                loaded = continue_scenario(self._loaded, read(), self.clock)
                 self._go_on_with(loaded)
             except LedgerError:
                 self.take_overs.refused += 1
-                self.take_overs.is_last_taken = False
+                self.take_overs.is_last_accepted = False
                 raise
-            self.take_overs.taken += 1
-            self.take_overs.is_last_taken = True
+            self.take_overs.accepted += 1
+            self.take_overs.is_last_accepted = True
 
     def change_workload(self, cluster_id: str, patch: WorkloadPatch) -> Document:
-        """Go on with the scenario in which a client scales or annotates a workload from the next
-        second on; the object as it is then. Raises Refusal."""
+        """Scale or annotate a workload from the next second on, as a client requests; returns the
+        changed object. Raises ApiRefusal."""
         from fake_gpu.kubernetes.answers import ApiRefusal
         from fake_gpu.kubernetes.writes import with_patch
 

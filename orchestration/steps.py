@@ -56,7 +56,7 @@ from quality.run import check_period as check_facts_of
 from warehouse.build import BuildResult, PeriodIsClosed, build_period
 from warehouse.connection import connected
 from warehouse.manifest import Attempt
-from warehouse.raw_evidence import hours_taken
+from warehouse.raw_evidence import evidence_windows
 from warehouse.store import write_whole
 from warehouse.switched import (
     WarehouseLost,
@@ -188,7 +188,7 @@ def repair_derived_files(
     opened: OpenHome, period: BillingPeriod, progress: Progress | None = None
 ) -> None:
     """Decode again the derived files of a period that are missing or damaged."""
-    repair_runs(opened.landing, opened.home.runs, progress, hours_taken(period))
+    repair_runs(opened.landing, opened.home.runs, progress, evidence_windows(period))
 
 
 def _sealed_if_lost(opened: OpenHome, period: BillingPeriod) -> SealedPeriod:

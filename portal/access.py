@@ -94,7 +94,9 @@ class AccessRefusal:
         return f"{self.seen}. {self.remedy}."
 
 
-def refusal_of_foreign(scope: Scope, hosts: Hosts, *, links: bool = False) -> AccessRefusal | None:
+def refusal_of_foreign_request(
+    scope: Scope, hosts: Hosts, *, links: bool = False
+) -> AccessRefusal | None:
     """Why a request is for another server, or from another site; None when it is neither.
 
     With `links`, a link on a page of another site may lead here: reading has no effect.
@@ -137,7 +139,7 @@ class AccessLayer:
         if scope["type"] not in ("http", "websocket"):  # the start and the end of the server
             await self._application(scope, receive, send)
             return
-        refusal = refusal_of_foreign(scope, self._hosts)
+        refusal = refusal_of_foreign_request(scope, self._hosts)
         if refusal is None and (begin := self._new_session(scope)):
             await _respond(send, 303, "", begin)
             return

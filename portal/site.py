@@ -1,6 +1,6 @@
-"""The portal as an ASGI application: its paths, and the layer around them.
+"""The portal as an ASGI application: its paths, and the checks of each request.
 
-Put here: which path leads where, headers of every response, and the login form.
+Put here: the handler of each path, the headers of every response, and the login form.
 Not here: pages (`portal.pages`), the API (`portal.api`), or the process (`orchestration`).
 """
 
@@ -20,14 +20,14 @@ from starlette.routing import Route
 
 from domain.errors import LedgerError
 from portal import api, health, pages, returned
-from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign
+from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign_request
 from portal.refusals import PageNotFound, RequestNotAllowed, RequestRefused
 from portal.sessions import COOKIE, SESSION_HOURS
 from portal.visits import API, LOG, CallerError, Handler, PortalSettings, endpoint, json_error
 
 LOGIN_BYTES_LIMIT = 8192
 TARGET_BYTES_LIMIT = 4096
-"""Path and query of a request; the longest that a page has is a fifth of it."""
+"""Limit of path and query of a request: five times the longest address of a page."""
 
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -64,15 +64,16 @@ PAGES: Mapping[str, Handler] = {
 
 
 def make_site(settings: PortalSettings, hosts: Hosts) -> Any:
-    """The application. Every response of it has the headers above."""
-    made = partial(endpoint, settings, error_page=pages.error_page)
-    routes = [Route(path, made(handler)) for path, handler in PAGES.items()]
+    """The application; each of its responses has `HEADERS`."""
+    page_endpoint = partial(endpoint, settings, error_page=pages.error_page)
+    routes = [Route(path, page_endpoint(handler)) for path, handler in PAGES.items()]
     routes += [
-        Route(f"{api.ROOT}{table.path}", made(partial(api.answer, table))) for table in api.TABLES
+        Route(f"{api.ROOT}{table.path}", page_endpoint(partial(api.answer, table)))
+        for table in api.TABLES
     ]
     routes += [
-        Route(f"{api.ROOT}/openapi.json", made(_openapi)),
-        Route(f"{api.ROOT}{api.DOCUMENT}", made(api.document_download)),
+        Route(f"{api.ROOT}/openapi.json", page_endpoint(_openapi)),
+        Route(f"{api.ROOT}{api.DOCUMENT}", page_endpoint(api.document_download)),
         Route("/static/{name}", _static),
         Route("/healthz", partial(_health, settings)),
     ]
@@ -82,14 +83,14 @@ def make_site(settings: PortalSettings, hosts: Hosts) -> Any:
             Route("/login", partial(_login, settings), methods=["POST"]),
             Route("/logout", partial(_logout, settings), methods=["POST"]),
         ]
-    routes.append(Route("/{path:path}", made(_nowhere)))
+    routes.append(Route("/{path:path}", page_endpoint(_not_found)))
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False
-    return _Shell(app, hosts, settings)
+    return _RequestGuard(app, hosts, settings)
 
 
-class _Shell:
-    """In front of every path: hosts, origins, methods and sizes; the headers of each response."""
+class _RequestGuard:
+    """Checks the host, origin, method and size of a request, and adds `HEADERS` to the response."""
 
     def __init__(self, app: Any, hosts: Hosts, settings: PortalSettings) -> None:
         self._app = app
@@ -107,13 +108,13 @@ class _Shell:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message["headers"]}
+                present = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
                     *(
                         (name.encode(), value.encode())
                         for name, value in HEADERS.items()
-                        if name.encode() not in there
+                        if name.encode() not in present
                     ),
                 ]
             await send(message)
@@ -122,12 +123,12 @@ class _Shell:
         if refusal is None:
             await self._app(scope, receive, send_with_headers)
         else:
-            shown = CallerError.of(refusal)
+            caller_error = CallerError.of(refusal)
             respond = json_error if scope["path"].startswith(API) else pages.error_page
-            await respond(shown)(scope, receive, send_with_headers)
+            await respond(caller_error)(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> RequestNotAllowed | None:
-        foreign = refusal_of_foreign(scope, self._hosts, links=True)
+        foreign = refusal_of_foreign_request(scope, self._hosts, links=True)
         if foreign is not None:
             return RequestNotAllowed(foreign.status, foreign.seen, foreign.remedy)
         method, path = scope["method"], scope["path"]
@@ -139,7 +140,7 @@ class _Shell:
             seen = f"The address has more than {TARGET_BYTES_LIMIT} bytes"
             return RequestNotAllowed(414, seen, "Give fewer or shorter parameters")
         if not path.isprintable():
-            seen = "The path has characters that no path of this server has"
+            seen = "The path has a character that is not printable"
             return RequestNotAllowed(400, seen, "Begin at the start page")
         return None
 
@@ -149,21 +150,21 @@ def _openapi(visit: Any) -> Response:
     return JSONResponse(api.openapi())
 
 
-def _nowhere(visit: Any) -> Response:
+def _not_found(visit: Any) -> Response:
     raise PageNotFound()
 
 
 def _static(request: Request) -> Response:
-    found = pages.static_files().get(request.path_params["name"])
-    if found is None:
+    static_file = pages.static_files().get(request.path_params["name"])
+    if static_file is None:
         return pages.error_page(CallerError.of(PageNotFound()))
-    body, media_type = found
+    body, media_type = static_file
     headers = {"cache-control": "public, max-age=31536000, immutable"}
     return Response(body, media_type=media_type, headers=headers)
 
 
 def _health(settings: PortalSettings, request: Request) -> Response:
-    """For probes: whether there are snapshots. It says nothing about any tenant."""
+    """The response to probes: whether snapshots exist. It has no data of a tenant."""
     try:
         settings.snapshots.tenants()
     except LedgerError as missing:
@@ -172,8 +173,8 @@ def _health(settings: PortalSettings, request: Request) -> Response:
 
 
 def _login_form(settings: PortalSettings, request: Request) -> Response:
-    """The form; a link with a token that was opened or typed, and not followed from another page,
-    begins a session at once."""
+    """The login form. An address with a token begins a session at once, unless another page links
+    to it."""
     token = request.query_params.get("token", "")
     if token and request.headers.get("sec-fetch-site", "none") == "none":
         return _begin_session(settings, lambda: token)
@@ -181,11 +182,11 @@ def _login_form(settings: PortalSettings, request: Request) -> Response:
 
 
 async def _login(settings: PortalSettings, request: Request) -> Response:
-    body = await _small_body(request)
+    body = await _read_form(request)
     return await run_in_threadpool(_begin_session, settings, lambda: _token_of(request, body))
 
 
-async def _small_body(request: Request) -> bytes:
+async def _read_form(request: Request) -> bytes:
     body = b""
     async for part in request.stream():
         body += part
@@ -219,7 +220,7 @@ def _token_of(request: Request, body: bytes) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
     if kind != FORM or [name for name, _ in fields] != ["token"]:
-        raise RequestNotAllowed(400, "The form has not one field, the token", "Log in by the form")
+        raise RequestNotAllowed(400, "The form must have one field, token", "Use the login form")
     return fields[0][1].strip()
 
 
@@ -230,7 +231,7 @@ def _logout(settings: PortalSettings, request: Request) -> Response:
 
 
 def log_to_stderr() -> None:
-    """One line per request: the caller, the method, the path and the status; never a token."""
+    """Log one line per request: the caller, the method, the path and the status; never a token."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     LOG.addHandler(handler)

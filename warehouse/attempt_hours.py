@@ -45,7 +45,7 @@ def attempt_hours(store: Store) -> list[AttemptHour]:
     return found
 
 
-def inside(hours: Iterable[AttemptHour], window: Interval) -> list[AttemptHour]:
+def hours_in(hours: Iterable[AttemptHour], window: Interval) -> list[AttemptHour]:
     return [hour for hour in hours if window.contains(hour.hour_started_at)]
 
 

@@ -28,7 +28,7 @@ from warehouse.device_tables import create_device_kinds
 from warehouse.engine import DUCKDB, ON_DUCKDB, Engine
 from warehouse.home import Home
 from warehouse.raw_decisions import create_raw_decisions
-from warehouse.raw_evidence import StoodOn, create_raw_evidence
+from warehouse.raw_evidence import HourPredicate, create_raw_evidence
 from warehouse.spark_build import computed_on_spark
 from warehouse.store import StoreUnusable
 from warehouse.switch import switch_in
@@ -80,7 +80,7 @@ class SealedFacts:
     """The sealed evidence of a closed period, and the hash that its facts must have."""
 
     facts_sha256: str
-    stood_on: StoodOn
+    is_in_basis: HourPredicate
     code_version: str
     other_versions: tuple[str, ...]  # components with another version than at the close, as text
 
@@ -216,7 +216,7 @@ def _create_raw(path: Path, home: Home, asked: _Asked) -> None:
     period, decisions = asked.period, asked.decisions
     with connected(path) as connection:
         create_raw_evidence(
-            connection, home, period, asked.sealed.stood_on if asked.sealed else None
+            connection, home, period, asked.sealed.is_in_basis if asked.sealed else None
         )
         create_device_kinds(connection, decisions, period.interval)
         create_raw_decisions(connection, period, decisions, asked.refused)

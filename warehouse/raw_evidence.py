@@ -4,9 +4,9 @@ Put here: which files a period needs, and the views over them.
 Not here: the types (`warehouse.raw_schema`), decisions (`warehouse.raw_decisions`), classification
 (`warehouse.device_tables`).
 
-A period needs the evidence of its own hours, one hour on each side of them (a sample has
-neighbours), the last complete list of the journal before it and all journal after that list;
-never the whole past.
+A period needs the evidence of its own hours and of one hour on each side (runs of samples cross
+its limits), the last complete list of the journal before it, and the journal after that list. It
+never needs all evidence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from domain.billing_period import BillingPeriod
 from domain.decisions.rows import Source
 from domain.errors import TemporarilyUnavailable
 from domain.interval import HOUR, Interval, format_instant
-from warehouse.attempt_hours import AttemptHour, attempt_hours, inside
+from warehouse.attempt_hours import AttemptHour, attempt_hours, hours_in
 from warehouse.derived_files import DerivedFolder
 from warehouse.home import Home
 from warehouse.raw_schema import (
@@ -34,22 +34,22 @@ from warehouse.raw_schema import (
 )
 
 LOOK_BACK = timedelta(days=35)
-"""A complete list is searched this far back. A collector lists all objects every hour; without
-a complete list for a month, the journal has a gap that no older list could close."""
+"""How far before the period a complete list is searched. A collector lists all objects every hour;
+if a month has no complete list, the journal has a gap that no older list can close."""
 
 
-def hours_taken(period: BillingPeriod) -> Mapping[Source, Interval]:
-    """The hours from which a period can need evidence, by source."""
-    around = Interval(period.started_at - HOUR, period.ended_at + HOUR)
-    listed = Interval(period.started_at - LOOK_BACK, around.ended_at)
-    return {Source.THANOS: around, Source.KUBERNETES: listed}
+def evidence_windows(period: BillingPeriod) -> Mapping[Source, Interval]:
+    """The windows from which a period can need evidence, by source."""
+    sample_window = Interval(period.started_at - HOUR, period.ended_at + HOUR)
+    journal_window = Interval(period.started_at - LOOK_BACK, sample_window.ended_at)
+    return {Source.THANOS: sample_window, Source.KUBERNETES: journal_window}
 
 
 _TABLES = {"thanos": THANOS_TABLES, "kubernetes": KUBERNETES_TABLES}
 
 
 class RunsMissing(TemporarilyUnavailable):
-    """An attempt is landed, and its decoded Parquet is not there."""
+    """An attempt was landed, and its decoded Parquet file is missing."""
 
     code = "FACTS-001"
 
@@ -92,30 +92,31 @@ _PRODUCTS_OF_SLICES = f"""
     select *, {LABELS_SHA256} as labels_sha256 from labelled
 """
 
-StoodOn = Callable[[AttemptHour], bool]
+HourPredicate = Callable[[AttemptHour], bool]
 
 
 def create_raw_evidence(
     connection: duckdb.DuckDBPyConnection,
     home: Home,
     period: BillingPeriod,
-    stood_on: StoodOn | None = None,
+    is_in_basis: HourPredicate | None = None,
 ) -> None:
     """Create `raw.attempts` and a view for every decoded table.
 
-    `stood_on`: whether an hour of an attempt belongs to the basis of a closed period; others are
-    left out.
+    With `is_in_basis`, only the hours of attempts in the basis of a closed period are read.
     """
     connection.execute("create schema if not exists raw")
-    needed = evidence_of(connection, home, period, stood_on)
+    needed = evidence_of(connection, home, period, is_in_basis)
     # The file of a day has all attempts of that day.
-    among = "true" if stood_on is None else "attempt_id in (select attempt_id from raw.attempts)"
+    condition = (
+        "true" if is_in_basis is None else "attempt_id in (select attempt_id from raw.attempts)"
+    )
     create_table(connection, "attempts", (hour.row for hour in needed))
     for source, tables in _TABLES.items():
         attempts = sorted({(h.cluster_id, h.attempt_id) for h in needed if h.source == source})
         for table in tables:
-            files = _existing(home.runs / source, attempts, table)
-            create_view_of_files(connection, f"{source}_{table}", files, among)
+            files = _existing_files(home.runs / source, attempts, table)
+            create_view_of_files(connection, f"{source}_{table}", files, condition)
     connection.execute(_PRODUCTS_OF_SLICES)
 
 
@@ -123,20 +124,22 @@ def evidence_of(
     connection: duckdb.DuckDBPyConnection,
     home: Home,
     period: BillingPeriod,
-    stood_on: StoodOn | None = None,
+    is_in_basis: HourPredicate | None = None,
 ) -> list[AttemptHour]:
-    """The hours of attempts from which a period is counted."""
-    everything = attempt_hours(home.landing_store())
-    if stood_on is not None:
-        everything = [hour for hour in everything if stood_on(hour)]
-    taken = hours_taken(period)
-    around, listed = taken[Source.THANOS], taken[Source.KUBERNETES]
-    needed = inside(everything, around)
-    before = Interval(listed.started_at, period.started_at)
-    for journal in _journals(inside(everything, before)).values():
-        since = _last_complete_list(connection, home.runs / "kubernetes", journal)
-        since_list = Interval(min(since, around.started_at), around.started_at)
-        needed += inside(journal, since_list)
+    """The hours of attempts that a period needs."""
+    hours = attempt_hours(home.landing_store())
+    if is_in_basis is not None:
+        hours = [hour for hour in hours if is_in_basis(hour)]
+    windows = evidence_windows(period)
+    sample_window, journal_window = windows[Source.THANOS], windows[Source.KUBERNETES]
+    needed = hours_in(hours, sample_window)
+    before = Interval(journal_window.started_at, period.started_at)
+    for journal in _journals(hours_in(hours, before)).values():
+        last_list_at = _last_complete_list(connection, home.runs / "kubernetes", journal)
+        list_window = Interval(
+            min(last_list_at, sample_window.started_at), sample_window.started_at
+        )
+        needed += hours_in(journal, list_window)
     _require_files(home, needed)
     return sorted(needed, key=lambda h: (h.cluster_id, h.source, h.hour_started_at, h.sequence))
 
@@ -156,7 +159,7 @@ def _last_complete_list(
 ) -> datetime:
     """The hour of the last complete list before the period; without one, the earliest hour."""
     attempts = sorted({(hour.cluster_id, hour.attempt_id) for hour in journal})
-    files = _existing(folder, attempts, "coverage")
+    files = _existing_files(folder, attempts, "coverage")
     earliest = min(hour.hour_started_at for hour in journal)
     if not files:
         return earliest
@@ -178,7 +181,7 @@ def _require_files(home: Home, needed: Iterable[AttemptHour]) -> None:
             raise RunsMissing(hour, home.runs.joinpath(*key))
 
 
-def _existing(folder: Path, attempts: Iterable[tuple[str, str]], table: str) -> list[str]:
+def _existing_files(folder: Path, attempts: Iterable[tuple[str, str]], table: str) -> list[str]:
     by_cluster: defaultdict[str, list[str]] = defaultdict(list)
     for cluster, attempt in attempts:
         by_cluster[cluster].append(attempt)

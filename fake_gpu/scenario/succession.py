@@ -1,10 +1,10 @@
-"""A configuration without times that takes another one's place: the old until then, the new after.
+"""Two successive configurations without times: the old one until an instant, then the new one.
 
-Put here: two configurations to one scenario with exact times.
-Not here: reading them (`design_config`), or checking whether a past stays (`fake_gpu.takeover`).
+Put here: joining two configurations to one scenario with exact times.
+Not here: reading them (`design_config`), or comparing the past (`fake_gpu.takeover`).
 
-A machine that runs keeps its cards, and its name is not given twice. All else may change: nodes
-come and go, labels change, pods come, go, and use their cards otherwise.
+A running node keeps its cards, and its name is not used again. Nodes and pods may be added or
+removed, and labels and the use of cards may change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fake_gpu.scenario.spec_hardware import NodeChangeSpec, NodeSpec
 from fake_gpu.scenario.spec_work import NamespaceSpec, PodSpec, WorkloadSpec
 
 
-def succeeded(old: Scenario, new: Scenario, at: int) -> Scenario:
+def join_scenarios(old: Scenario, new: Scenario, at: int) -> Scenario:
     """`old` before `at`, and `new` from then on."""
     before, after = _until(old.clusters[0], at), new.clusters[0]
     workloads = _workloads(before.workloads, after.workloads, at)
