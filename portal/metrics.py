@@ -116,11 +116,11 @@ METRICS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("cluster", "rule"),
     ),
     "active_worker_nodes": (
-        "Active worker nodes at the start of the last counted hour.",
+        "Active worker nodes at the start of the last complete hour.",
         ("cluster",),
     ),
-    "gpus_active": ("Most cards in use at one instant of the last counted hour.", ("cluster",)),
-    "gpus_installed": ("Cards of the cluster in the last counted hour.", ("cluster",)),
+    "gpus_active": ("Most cards in use at one instant of the last complete hour.", ("cluster",)),
+    "gpus_installed": ("Cards of the cluster in the last complete hour.", ("cluster",)),
     "snapshot_timestamp_seconds": ("When the snapshots of the portal were written.", ()),
     "snapshot_readable": ("1 if the snapshots can be read; the other metrics need them.", ()),
 }
@@ -266,7 +266,7 @@ class LedgerCollector(Collector):
                     (row["cluster"], row["source"]),
                     ended,
                 )
-        at = newest.counted_until - HOUR
+        at = newest.last_complete_hour_started_at
         for row in facts.rows(_CLUSTER_HOURS, {"at": at}):
             cluster = (row["cluster"],)
             yield "active_worker_nodes", cluster, row["active_worker_nodes"]

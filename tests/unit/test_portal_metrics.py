@@ -69,6 +69,14 @@ def test_unsold_money_is_the_price_of_the_free_cards(tmp_path: Path) -> None:
     assert (name[2:], value) == (("H100-80GB", "2026-10", "USD"), 10)
 
 
+def test_nodes_and_cards_are_those_of_the_last_complete_hour(home: Home) -> None:
+    """Three of eight cards on one node were in use; the hour after it is not complete."""
+    found = metrics(home)
+    names = ("active_worker_nodes", "gpus_active", "gpus_installed")
+    cluster = next(name[1] for name in found if name[0] == "gpus_active")
+    assert [found[name, cluster] for name in names] == [1, 3, 8]
+
+
 def test_gaps_are_counted_until_now(home: Home) -> None:
     found = metrics(home)
     labels = [name[1:] for name in found if name[0] == "due_hours"]
