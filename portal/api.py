@@ -18,7 +18,7 @@ from starlette.responses import Response
 from domain.csv_text import csv_bytes
 from domain.identity import sha256, sha256_bytes
 from domain.interval import format_instant
-from portal import consumption, fleet, focus, health, returned
+from portal import consumption, fleet, focus, health, returned_gpus
 from portal.budgets import BudgetStepRow, budget_steps
 from portal.consumption import Consumption
 from portal.refusals import DocumentFileMissing, PageNotFound, not_one_of
@@ -144,16 +144,16 @@ TABLES: tuple[ApiTable, ...] = (
     ApiTable(
         "/tenants/{tenant}/returned",
         TENANT,
-        returned.ReturnedRow,
-        lambda facts, visit, given: returned.returned(facts, visit.settings.clock.now()),
+        returned_gpus.ReturnedRow,
+        lambda facts, visit, given: returned_gpus.returned_rows(facts, visit.settings.clock.now()),
         "Stops of idle workloads by the idle pruner, and the savings of each.",
         (),
     ),
     ApiTable(
         "/fleet/returned",
         FLEET,
-        returned.ReturnedRow,
-        lambda facts, visit, given: returned.returned(facts, visit.settings.clock.now()),
+        returned_gpus.ReturnedRow,
+        lambda facts, visit, given: returned_gpus.returned_rows(facts, visit.settings.clock.now()),
         "Stops of idle workloads of all tenants, and the savings of each.",
         (),
     ),

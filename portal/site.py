@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from domain.errors import LedgerError
-from portal import api, health, pages, returned
+from portal import api, health, pages, returned_gpus
 from portal.access import Hosts, Message, Receive, Scope, Send, refusal_of_foreign_request
 from portal.refusals import PageNotFound, RequestNotAllowed, RequestRefused
 from portal.sessions import COOKIE, SESSION_HOURS
@@ -50,9 +50,9 @@ PAGES: Mapping[str, Handler] = {
     "/tenants/{tenant}/charts/cost.svg": pages.cost_chart,
     "/tenants/{tenant}/charts/gpu-hours.svg": pages.hours_chart,
     api.DOCUMENT: api.document_download,
-    "/tenants/{tenant}/returned": returned.tenant_page,
+    "/tenants/{tenant}/returned": returned_gpus.tenant_page,
     "/provider": pages.provider_page,
-    "/provider/returned": returned.provider_page,
+    "/provider/returned": returned_gpus.provider_page,
     "/provider/charts/hours.svg": pages.coverage_chart,
     "/provider/health": health.provider_health_page,
     "/provider/charts/cards.svg": pages.cards_chart,

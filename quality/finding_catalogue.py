@@ -152,9 +152,9 @@ _KINDS = (
         "uncertainty_limit_exceeded",
         blocks=True,
         remedy=Remedy.CORRECT,
-        means="The uncertain seconds of a tenant, of starts and ends known only from samples, are "
-        "a larger share of its weighted seconds than the policy `uncertainty_limit` allows "
-        "(0.5 % without a decision), in clusters whose journal is expected.",
+        means="A tenant has more uncertain seconds than the policy `uncertainty_limit` allows "
+        "(0.5 % of its weighted seconds without a decision). Seconds are uncertain at a start or "
+        "an end that only samples show, in a cluster whose journal is expected.",
         bill="The true amount is within the printed uncertainty, which is above the limit.",
         to_do="Raise the limit by a dated row in policies.csv; 1 accepts any uncertainty. It is "
         "printed on every invoice.",

@@ -20,14 +20,14 @@ WORDS = {
     NONE: "the samples are complete",
     "lose_a_series": "a series of a device is missing",
     "lose_the_busy_samples": "exactly the samples that show use are missing",
-    "cut_the_window": "the exporter was away for a part of the window",
+    "cut_the_window": "the exporter did not run for a part of the window",
     "fail_scrapes": "scrapes failed for a part of the window",
     "merge_instances": "the label of MIG instances is dropped",
     "lose_pod_labels": "a device has no pod label",
-    "repeat_a_series": "a second series of a device says 0",
+    "repeat_a_series": "a second series of a device has the value 0",
     "say_nothing_at_all": "there are no samples",
     "stop_early": "the last minutes are missing",
-    "change_the_unit": "a value has another unit, or is none",
+    "change_the_unit": "a value has another unit, or is impossible",
     "give_to_another_pod": "the samples of a device name another pod",
 }
 
@@ -68,22 +68,22 @@ def known_tool_stops(samples: Samples) -> bool:
 
 TEXT = """# Idle or not: {total} random decisions
 
-Written by `make simulate` on {day} (seed {seed}). Each decision is about a random workload of up to
-three replicas with up to three GPUs or MIG instances each, of which every device's use is known, and
-about samples with up to two faults. Two rules decide on the same samples:
+Written by `make simulate` on {day} (seed {seed}). Each decision is about a random workload with up
+to three replicas and up to three GPUs or MIG instances per replica. The use of each device is known, and
+its samples have up to two faults. Two rules decide on the same samples:
 
-- **ours** (`gpu-ledger prune`): every device of every replica, two signals, complete samples;
+- **prune** (`gpu-ledger prune`): every device of every replica, two signals, complete samples;
 - **gpu-pruner 0.5**: the maximum of any one GPU of any one pod is 0.
 
-A row has the decisions with that fault, also beside another one. *Busy* workloads used at least one
+A row counts the decisions with that fault, alone or with another one. *Busy* workloads used at least one
 device for two scrape intervals or more.
 
-| fault | decisions | busy | busy and stopped by ours | busy and stopped by gpu-pruner | idle | idle and found by ours |
+| fault | decisions | busy | busy and stopped by prune | busy and stopped by gpu-pruner | idle | idle and stopped by prune |
 |---|---|---|---|---|---|---|
 {rows}
 
-No busy workload was stopped by our rule: the tests fail otherwise. With complete samples each idle
-workload is found. With a fault an idle workload may be *unknown*, and then nothing is done. gpu-pruner
+No busy workload was stopped by `prune`: a test fails otherwise. With complete samples each idle
+workload is stopped. With a fault an idle workload may be *unknown*; it is then not stopped. gpu-pruner
 does not know the names of DCGM 4.7: where the samples have them, its rule stops nothing.
 """  # noqa: E501
 

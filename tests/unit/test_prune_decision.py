@@ -230,7 +230,7 @@ def test_no_busy_workload_is_ever_idle_with_missing_samples() -> None:
     assert set(WORDS) == {NONE, *(fault.__name__ for fault in FAULTS)}
     assert sum(case.is_busy and case.known_tool_stops for case in found) > 30
     text = page(found, 400, "always", date(2026, 11, 19))
-    assert "busy and stopped by ours" in text
+    assert "busy and stopped by prune" in text
 
 
 @pytest.mark.explore

@@ -43,7 +43,7 @@ class ReturnedRow(msgspec.Struct, kw_only=True):
     reason: str
 
 
-def returned(facts: Facts, now: datetime) -> list[ReturnedRow]:
+def returned_rows(facts: Facts, now: datetime) -> list[ReturnedRow]:
     """Every stop, the newest first; a stop that lasts counts until now."""
     return [_row(row, now) for row in facts.rows(_STOPS)]
 
@@ -72,7 +72,7 @@ def _row(row: dict[str, object], now: datetime) -> ReturnedRow:
 def tenant_page(visit: Visit) -> Response:
     visit.parameters()
     with visit.facts_of_tenant() as facts:
-        rows, status = returned(facts, visit.settings.clock.now()), _newest_month(facts)
+        rows, status = returned_rows(facts, visit.settings.clock.now()), _newest_month(facts)
     api = f"/api/v1/tenants/{visit.tenant}/returned"
     title, hours = f"GPUs returned by {visit.tenant}", f"/tenants/{visit.tenant}"
     return _page(visit, title, rows, api, status, hours)
@@ -81,7 +81,7 @@ def tenant_page(visit: Visit) -> Response:
 def provider_page(visit: Visit) -> Response:
     visit.parameters()
     with visit.facts_of_fleet() as facts:
-        rows, status = returned(facts, visit.settings.clock.now()), _newest_month(facts)
+        rows, status = returned_rows(facts, visit.settings.clock.now()), _newest_month(facts)
     title, api = "GPUs returned by all tenants", "/api/v1/fleet/returned"
     return _page(visit, title, rows, api, status, "/provider")
 
