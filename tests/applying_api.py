@@ -1,4 +1,4 @@
-"""An API server that keeps objects in memory: get, list, create, and server-side apply.
+"""An API server that keeps objects in memory: get, list, create, server-side apply, merge patch.
 
 Put here: the server for the agent of simulated GPUs in tests without real servers.
 Not here: expectations. tests/servers runs the agent on a real control plane.
@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 
 from clients.credentials import ServerAccess
-from clients.kubernetes import KubernetesClient
+from clients.kubernetes import APPLY_PATCH, KubernetesClient
 
 Document = dict[str, Any]
+STATUS_MAPS = ("capacity", "allocatable")
 
 
 class ApplyingApi:
@@ -45,7 +46,8 @@ class ApplyingApi:
             self.events.append(json.loads(request.content))
             return httpx.Response(201, json={"metadata": {}})
         if request.method == "PATCH":
-            return self._apply(path, request)
+            is_apply = request.headers["content-type"] == APPLY_PATCH
+            return self._apply(path, request) if is_apply else self._merge(path, request)
         if path in self.objects:
             return httpx.Response(200, json=self.objects[path])
         below = [o for key, o in self.objects.items() if key.startswith(path + "/")]
@@ -78,16 +80,35 @@ class ApplyingApi:
             for entry in before:
                 for key in entry["owned"].get(name, ()):
                     present.pop(key, None)
+                if name in STATUS_MAPS and entry["owned"].get(name) and not values:
+                    # The map is removed too, with the fields that no manager owns: those of the
+                    # status with which the node was created. Labels have a manager.
+                    kept = {key for other in managed for key in other["owned"].get(name, ())}
+                    present = {key: value for key, value in present.items() if key in kept}
             holder[name] = present | values
             owned[name] = list(values)
-        labels = {f"f:{name}": {} for name in owned["labels"]}
+        fields = {part: {f"f:{key}": {} for key in keys} for part, keys in owned.items()}
+        of_status = {f"f:{part}": fields[part] for part in STATUS_MAPS}
         managed.append(
             {
                 "manager": manager,
                 "operation": "Apply",
                 "owned": owned,
-                "fieldsV1": {"f:metadata": {"f:labels": labels}},
+                "fieldsV1": {
+                    "f:metadata": {"f:labels": fields["labels"]},
+                    "f:status": of_status,
+                },
             }
         )
         metadata["managedFields"] = managed
+        return httpx.Response(200, json=self.put(place, found))
+
+    def _merge(self, path: str, request: httpx.Request) -> httpx.Response:
+        """A JSON merge patch that deletes resources of a node's status."""
+        place = path.removesuffix("/status")
+        found = copy.deepcopy(self.objects[place])
+        for part, values in json.loads(request.content)["status"].items():
+            for key, value in values.items():
+                assert value is None
+                found["status"][part].pop(key, None)
         return httpx.Response(200, json=self.put(place, found))

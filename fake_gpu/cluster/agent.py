@@ -325,7 +325,7 @@ class Agent:
         pool_label = self._configuration.pool_label
         labels.pop(pool_label, None)  # the administrator's
         present = node["metadata"].get("labels") or {}
-        owned = owned_labels(node)
+        owned = owned_fields(node, MANAGER, "metadata", "labels")
         if present.items() >= labels.items() and owned <= set(labels):
             return
         metadata = node["metadata"]
@@ -433,11 +433,13 @@ def _same_cards(left: Hardware, right: Hardware) -> bool:
     return [card.card_id for card in left.cards] == [card.card_id for card in right.cards]
 
 
-def owned_labels(node: Document) -> set[str]:
-    """The labels of a node that the agent applied."""
+def owned_fields(node: Document, manager: str, *path: str) -> set[str]:
+    """The keys of a map of a node that a manager applied."""
     for entry in node["metadata"].get("managedFields") or ():
-        if entry.get("manager") == MANAGER and entry.get("operation") == "Apply":
-            fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
+        if entry.get("manager") == manager and entry.get("operation") == "Apply":
+            fields = entry.get("fieldsV1", {})
+            for part in path:
+                fields = fields.get(f"f:{part}", {})
             return {name.removeprefix("f:") for name in fields if name.startswith("f:")}
     return set()
 
@@ -445,17 +447,21 @@ def owned_labels(node: Document) -> set[str]:
 def remove_from_node(client: KubernetesClient, node: Document) -> None:
     """Remove the labels and resources that agents applied to a node."""
     metadata = node["metadata"]
-    bare = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": metadata["name"], "uid": metadata["uid"]},
-    }
+    identity = {"name": metadata["name"], "uid": metadata["uid"]}
     path = f"/api/v1/nodes/{quote(metadata['name'], safe='')}"
     managers = {entry.get("manager") for entry in metadata.get("managedFields") or ()}
     if MANAGER in managers:
+        bare = {"apiVersion": "v1", "kind": "Node", "metadata": identity}
         client.apply(path, bare, field_manager=MANAGER, force=True)
     if STATUS_MANAGER in managers:
-        client.apply(f"{path}/status", bare, field_manager=STATUS_MANAGER, force=True)
+        # Not by an apply without resources: it also deletes CPUs and memory that no manager owns,
+        # as those of a node that was created with its status.
+        resources = {
+            part: dict.fromkeys(owned_fields(node, STATUS_MANAGER, "status", part))
+            for part in ("capacity", "allocatable")
+        }
+        patch = {"metadata": identity, "status": resources}
+        client.merge_patch(f"{path}/status", patch, field_manager=STATUS_MANAGER)
 
 
 def remove_everything(client: KubernetesClient) -> list[str]:

@@ -305,10 +305,13 @@ def test_a_node_removed_from_the_configuration_loses_its_gpus() -> None:
 
 def test_an_uninstall_removes_labels_and_resources() -> None:
     world = World(DESIGN)
+    own = {"cpu": "32", "pods": "110"}  # of no field manager: the node was created with them
+    world.node["status"] = {"capacity": own, "allocatable": own}
     world.step()
+    assert world.allocatable == {**own, "nvidia.com/gpu": "2"}
     assert remove_everything(world.api.client()) == ["node-a"]
     assert world.labels == {}
-    assert world.allocatable == {}
+    assert world.node["status"] == {"capacity": own, "allocatable": own}
     assert remove_everything(world.api.client()) == ["node-a"]  # it is idempotent
 
 
