@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,10 @@ from tests.servers.control_plane import (
 from tests.servers.process import free_port, required, running
 
 ROOT = Path(__file__).parents[2]
+GPU_LEDGER = Path(sys.executable).with_name("gpu-ledger")
 NAMESPACE = "gpu-ledger-fake-gpus"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:fake-gpus"
+CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110"}  # of each node, besides its GPUs
 WITH_QUOTAS = "ServiceAccount,TaintNodesByCondition,NodeRestriction,Priority"
 
 
@@ -38,6 +40,32 @@ WITH_QUOTAS = "ServiceAccount,TaintNodesByCondition,NodeRestriction,Priority"
 class World:
     plane: ControlPlane
     port: int
+    folder: Path
+    agent: ExitStack = field(default_factory=ExitStack)
+
+    def start_agent(self) -> None:
+        """Run the agent with the rights of its manifests."""
+        command = [
+            GPU_LEDGER,
+            *("fake", "cluster", "run", "--namespace", NAMESPACE, "--mig-seconds", "1"),
+            *("--kubeconfig", self.plane.kubeconfig(ACCOUNT)),
+            *("--address", "127.0.0.1", "--port", self.port),
+        ]
+        ready = f"http://127.0.0.1:{self.port}/readyz"
+        log = self.folder / "agent.log"
+        self.agent.enter_context(running(command, lambda: _is_ready(ready), log))
+
+    def stop_agent(self) -> None:
+        self.agent.close()
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """A metric of the agent itself."""
+        page = httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=10).text
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                if sample.name == name and sample.labels.items() >= labels.items():
+                    return sample.value
+        return None
 
     def kubectl(self, *arguments: str, text: str = "") -> str:
         command = [str(required("kubectl")), f"--kubeconfig={self.plane.kubeconfig()}", *arguments]
@@ -86,7 +114,7 @@ def fake_gpu_world(folder: Path, nodes: Sequence[str]) -> Iterator[World]:
     """A control plane with kwok nodes and the agent of simulated GPUs, with its own rights."""
     with ExitStack() as stack:
         plane = stack.enter_context(control_plane(folder / "plane", WITH_QUOTAS))
-        found = World(plane, free_port())
+        found = World(plane, free_port(), folder)
         stack.enter_context(controller_manager(plane, folder / "controllers"))
         stack.enter_context(kwok(plane, folder / "kwok"))
         stack.enter_context(scheduler(plane, folder / "scheduler", "default-scheduler"))
@@ -97,14 +125,8 @@ def fake_gpu_world(folder: Path, nodes: Sequence[str]) -> Iterator[World]:
             found.kubectl("create", "namespace", name)
         for name in nodes:
             found.add_node(name)
-        command = [
-            Path(sys.executable).with_name("gpu-ledger"),
-            *("fake", "cluster", "run", "--namespace", NAMESPACE, "--mig-seconds", "1"),
-            *("--kubeconfig", plane.kubeconfig(ACCOUNT)),
-            *("--address", "127.0.0.1", "--port", found.port),
-        ]
-        ready = f"http://127.0.0.1:{found.port}/readyz"
-        stack.enter_context(running(command, lambda: _is_ready(ready), folder / "agent.log"))
+        stack.callback(found.stop_agent)
+        found.start_agent()
         yield found
 
 
@@ -116,7 +138,6 @@ def _is_ready(url: str) -> bool:
 
 
 def _kwok_node(name: str) -> dict[str, Any]:
-    capacity = {"cpu": "32", "memory": "256Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -125,5 +146,5 @@ def _kwok_node(name: str) -> dict[str, Any]:
             "labels": {"type": "kwok", "kubernetes.io/hostname": name},
             "annotations": {"kwok.x-k8s.io/node": "fake"},
         },
-        "status": {"capacity": capacity, "allocatable": capacity},
+        "status": {"capacity": CAPACITY, "allocatable": CAPACITY},
     }

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,11 @@ class DeviceManager:
         self._process.stdin.flush()
         return self._read()
 
-    def counts(self) -> tuple[int, int]:
-        """Capacity and allocatable of whole GPUs."""
+    def counts(self, resource: str = GPU) -> tuple[int, int]:
+        """Capacity and allocatable of a resource."""
         found = self.do("capacity")
-        return int(found["capacity"].get(GPU, 0)), int(found["allocatable"].get(GPU, 0))
+        capacity, allocatable = found["capacity"], found["allocatable"]
+        return int(capacity.get(resource, 0)), int(allocatable.get(resource, 0))
 
     def kill(self) -> None:
         self._process.kill()
@@ -75,11 +77,10 @@ class DeviceManager:
 class Node:
     """A kubelet folder, its device manager and our backend."""
 
-    def __init__(self, folder: Path, text: str) -> None:
+    def __init__(self, folder: Path, text: str, *layouts: dict[str, int] | None) -> None:
         self.folder = folder
-        self.hardware: Hardware = without_mig(
-            "n", read_configuration(text, "test").by_name["n"].spec
-        )
+        hardware = without_mig("n", read_configuration(text, "test").by_name["n"].spec)
+        self.hardware: Hardware = hardware.relaid(layouts) if layouts else hardware
         self.manager = DeviceManager(folder)
         sockets = folder / "pod-resources" / "kubelet.sock"
         self.backend = KubeletBackend(folder / "device-plugins", sockets, AgentMetrics())
@@ -90,9 +91,9 @@ class Node:
         offers = list(self.hardware.offers())
         self.backend.offer({"metadata": {"name": "n"}}, offers, health, failures)
 
-    def counted(self, expected: tuple[int, int], *failures: Failure) -> bool:
+    def counted(self, expected: tuple[int, int], *failures: Failure, resource: str = GPU) -> bool:
         self.step(*failures)
-        return self.manager.counts() == expected
+        return self.manager.counts(resource) == expected
 
     def admit(self, name: str, **spec: Any) -> dict[str, Any]:
         metadata = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
@@ -106,19 +107,27 @@ class Node:
         return {h.offer_id: (h.pod, h.container) for h in found}
 
 
-@pytest.fixture
-def node() -> Iterator[Node]:
+@contextmanager
+def node_of(text: str, *layouts: dict[str, int] | None) -> Iterator[Node]:
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as folder:
         (Path(folder) / "device-plugins").mkdir()
-        found = Node(Path(folder), FOUR)
+        found = Node(Path(folder), text, *layouts)
+        try:
+            yield found
+        finally:
+            found.backend.close()
+            found.manager.kill()
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    with node_of(FOUR) as found:
         wait_for(lambda: found.counted((4, 4)))
         yield found
-        found.backend.close()
-        found.manager.kill()
 
 
-def container(name: str, count: int, **more: str) -> dict[str, Any]:
-    limits = {GPU: str(count)}
+def container(name: str, count: int, *, resource: str = GPU, **more: str) -> dict[str, Any]:
+    limits = {resource: str(count)}
     return {"name": name, "resources": {"limits": limits, "requests": limits}, **more}
 
 
@@ -184,3 +193,72 @@ def test_pods_keep_their_devices_over_a_restart_of_the_kubelet(node: Node) -> No
     second = node.admit("q", containers=[container("m", 2)])["m"]["devices"][GPU]
     assert set(first) | set(second) == {"g0", "g1", "g2", "g3"}
     assert node.holders() == dict.fromkeys(first, ("p", "m")) | dict.fromkeys(second, ("q", "m"))
+
+
+MIXED = "{mig-strategy: mixed, nodes: {n: {gpu-product: A100-SXM4-40GB, gpus: [{id: a}, {id: b}]}}}"
+SHARED = "nodes: {n: {gpu-product: Tesla-T4, replicas: 3, gpus: [{id: g0}, {id: g1}]}}"
+AMD = "nodes: {n: {gpu-product: AMD_Instinct_MI300X, gpus: [{id: x}, {id: y}]}}"
+SLICE, HALF = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
+TWO_LAYOUTS = ({"1g.5gb": 2, "3g.20gb": 1}, {"1g.5gb": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "layouts", "resource", "devices", "of_card_0"),
+    [
+        (MIXED, TWO_LAYOUTS, SLICE, 5, 2),
+        (SHARED, (), GPU, 6, 3),
+        (AMD, (), "amd.com/gpu", 2, 1),
+    ],
+    ids=["mig", "replicas", "amd"],
+)
+def test_every_kind_of_resource_is_allocated_fails_and_registers_again(
+    text: str,
+    layouts: tuple[dict[str, int], ...],
+    resource: str,
+    devices: int,
+    of_card_0: int,
+) -> None:
+    with node_of(text, *layouts) as node:
+        wait_for(lambda: node.counted((devices, devices), resource=resource))
+        held = node.admit("p", containers=[container("m", 2, resource=resource)])
+        first = held["m"]["devices"][resource]
+        ids = {o.offer_id for o in node.hardware.offers() if o.resource == resource}
+        assert len(ids) == devices
+        assert set(first) <= ids
+        assert node.holders() == dict.fromkeys(first, ("p", "m"))
+        # The devices of card 0 become unhealthy: allocatable drops, capacity stays.
+        unhealthy = Failure("unhealthy", "0")
+        left = devices - of_card_0
+        wait_for(lambda: node.counted((devices, left), unhealthy, resource=resource))
+        wait_for(lambda: node.counted((devices, devices), resource=resource))
+        # The kubelet restarts: all sockets are gone, and each plugin registers again.
+        node.manager.kill()
+        node.manager = DeviceManager(node.folder)
+        node.manager.do("known", pod=node.pods[0])
+        wait_for(lambda: node.counted((devices, devices), resource=resource))
+        assert node.holders() == dict.fromkeys(first, ("p", "m"))
+        refused = node.admit("q", containers=[container("m", devices - 1, resource=resource)])
+        assert "Requested" in refused["refused"]
+        node.pods.pop()
+        if devices > 2:
+            rest = node.admit("r", containers=[container("m", devices - 2, resource=resource)])
+            assert set(rest["m"]["devices"][resource]) == ids - set(first)
+
+
+def test_one_unhealthy_instance_leaves_the_other_resources() -> None:
+    with node_of(MIXED, *TWO_LAYOUTS) as mig:
+        wait_for(lambda: mig.counted((5, 5), resource=SLICE))
+        [half] = [d.device_id for d in mig.hardware.devices if d.resource == HALF]
+        failure = Failure("unhealthy", half)
+        wait_for(lambda: mig.counted((1, 0), failure, resource=HALF))
+        assert mig.manager.counts(SLICE) == (5, 5)
+
+
+def test_a_new_layout_leaves_the_old_resource_with_nothing_to_allocate() -> None:
+    with node_of(MIXED, *TWO_LAYOUTS) as mig:
+        wait_for(lambda: mig.counted((1, 1), resource=HALF))
+        mig.hardware = mig.hardware.relaid([None, {"1g.5gb": 3}])
+        wait_for(lambda: mig.counted((1, 0), resource=HALF))
+        wait_for(lambda: mig.counted((3, 3), resource=SLICE))
+        wait_for(lambda: mig.counted((1, 1)))
+        assert mig.manager.counts(HALF) == (1, 0)

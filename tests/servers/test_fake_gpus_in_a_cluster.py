@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.servers.fake_gpu_world import NAMESPACE, World, fake_gpu_world
+from tests.servers.fake_gpu_world import CAPACITY, GPU_LEDGER, NAMESPACE, World, fake_gpu_world
 from tests.servers.process import required, wait_for
 
 pytestmark = pytest.mark.servers
@@ -106,7 +105,7 @@ def page_of(world: World, node: str, folder: Path) -> Path:
 
 def planned(world: World, node: str, page: Path, *arguments: object) -> dict[str, Any]:
     command = [
-        *(Path(sys.executable).with_name("gpu-ledger"), "mig", "plan", "--node", node),
+        *(GPU_LEDGER, "mig", "plan", "--node", node),
         *("-o", "json", "--config-map", "gpu-operator-resources/mig-parted-config"),
         *("--metrics", page, "--kubeconfig", world.plane.kubeconfig(), *arguments),
     ]
@@ -132,10 +131,10 @@ def execute(world: World, plan: dict[str, Any]) -> None:
 
 
 def add_configuration(world: World, entry: str) -> None:
-    text = f"version: v1\nmig-configs:\n{entry}"
-    patch = json.dumps({"data": {"config.yaml": text}})
-    where = ("-n", "gpu-operator-resources", "configmap", "mig-parted-config")
-    world.kubectl("patch", *where, "--type=merge", "-p", patch)
+    """Replace the MIG configurations by this one."""
+    metadata = {"name": "mig-parted-config", "namespace": "gpu-operator-resources"}
+    data = {"config.yaml": f"version: v1\nmig-configs:\n{entry}"}
+    world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
 def test_the_commands_of_a_plan_end_in_its_layout(world: World, tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ def test_the_commands_of_a_plan_end_in_its_layout(world: World, tmp_path: Path) 
 
 
 def test_failures_reach_the_scheduler_and_end(world: World) -> None:
-    program = [str(Path(sys.executable).with_name("gpu-ledger")), "fake", "cluster"]
+    program = [str(GPU_LEDGER), "fake", "cluster"]
     access = ["--namespace", NAMESPACE, "--kubeconfig", str(world.plane.kubeconfig())]
     failing = [*program, "fail", "node-a", "--mode", "unhealthy", "--device", "0", *access]
     assert subprocess.run(failing, capture_output=True).returncode == 0
@@ -166,6 +165,53 @@ def test_failures_reach_the_scheduler_and_end(world: World) -> None:
     assert subprocess.run(recovering, capture_output=True).returncode == 0
     wait_for(lambda: world.allocatable("node-a").get("nvidia.com/gpu") == "2")
     assert world.get("node", "node-a")["status"]["capacity"]["nvidia.com/gpu"] == "2"
+
+
+VALID = "gpu_ledger_fake_gpu_configuration_valid"
+
+
+def events(world: World, namespace: str, config_map: str) -> list[str]:
+    found = world.get("-n", namespace, "events")["items"]
+    return [e["reason"] for e in found if e["involvedObject"]["name"] == config_map]
+
+
+def test_own_layouts_and_loads_are_reloaded_and_invalid_ones_are_not(world: World) -> None:
+    """A layout and a load of the user's own, added while the agent runs, and then damaged."""
+    name, where = "reloaded", "gpu-operator-resources"
+    parted, topology = f"{where}/mig-parted-config", f"{NAMESPACE}/topology"
+    prepare(world, name, [{"1g.5gb": 1}])
+    wait_for(lambda: instances(world, name) == {"1g.5gb": 1})
+    own = '  own:\n    - {devices: all, mig-enabled: true, mig-devices: {"2g.10gb": 3}}\n'
+    add_configuration(world, own)
+    world.kubectl("label", "node", name, "nvidia.com/mig.config=own", "--overwrite")
+    wait_for(lambda: instances(world, name) == {"2g.10gb": 3})
+    add_configuration(world, own.replace('{"2g.10gb": 3}', '"2g.10gb"'))
+    wait_for(lambda: world.metric(VALID, config_map=parted) == 0)
+    wait_for(lambda: events(world, where, "mig-parted-config") == ["InvalidConfiguration"])
+    assert instances(world, name) == {"2g.10gb": 3}
+    add_configuration(world, own)
+    wait_for(lambda: world.metric(VALID, config_map=parted) == 1)
+
+    # The load of a card in the configuration, in the notations of the pods' annotation.
+    def load(text: str) -> None:
+        metrics = (
+            f"{{metadata: {{namespace: a, pod: p, container: c}}, utilization: {text}, fb-used: 1}}"
+        )
+        gpu = f"{{id: GPU-load, metrics: {metrics}}}"
+        world.configure(f"nodes: {{{name}: {{gpu-product: Tesla-T4, gpus: [{gpu}]}}}}")
+
+    def shown() -> list[float]:
+        return [value for _, value in world.samples("DCGM_FI_DEV_GPU_UTIL", name)]
+
+    load('{ { time: "1h" utilization: 35 }, { time: "1h" utilization: 0 } repeat: 5 }')
+    wait_for(lambda: shown() == [35])
+    load("140")
+    wait_for(lambda: world.metric(VALID, config_map=topology) == 0)
+    wait_for(lambda: events(world, NAMESPACE, "topology") == ["InvalidConfiguration"])
+    assert shown() == [35]
+    load("70-70")
+    wait_for(lambda: shown() == [70])
+    assert world.metric(VALID, config_map=topology) == 1
 
 
 LAYOUTS = (
@@ -265,3 +311,41 @@ def _holder(node: str, name: str, profile: str) -> dict[str, Any]:
             ],
         },
     }
+
+
+def test_labels_survive_a_restart_and_are_gone_after_an_uninstall(world: World) -> None:
+    """The last test of this world: it ends the agent."""
+    name = "restarted"
+    prepare(world, name, [{"1g.5gb": 7}])
+    wait_for(lambda: instances(world, name) == {"1g.5gb": 7})
+    wait_for(lambda: world.labels(name).get("nvidia.com/mig.config.state") == "success")
+    own = {
+        "type": "kwok",
+        "kubernetes.io/hostname": name,
+        "nvidia.com/mig.config": name,  # the administrator's
+        "team": "ml",
+    }
+    world.kubectl("label", "node", name, "team=ml")
+    written = {k: v for k, v in world.labels(name).items() if k not in own}
+    assert len(written) > 10
+    assert written.pop("nvidia.com/gfd.timestamp")
+    world.stop_agent()
+    present = world.labels(name)
+    assert present.items() >= {**written, **own}.items()
+    world.start_agent()
+    page = f"http://127.0.0.1:{world.port}/topology/nodes/{name}"
+    assert httpx.get(page, timeout=10).json()["nodes"][name]["mig-config"] == name
+    present = world.labels(name)
+    assert present.pop("nvidia.com/gfd.timestamp")
+    assert {k: v for k, v in present.items() if k not in own} == written
+    assert instances(world, name) == {"1g.5gb": 7}
+    world.stop_agent()
+    removing = [GPU_LEDGER, "fake", "cluster", "remove"]
+    removing += ["--kubeconfig", world.plane.kubeconfig()]
+    assert subprocess.run([str(part) for part in removing], capture_output=True).returncode == 0
+    left = world.labels(name)
+    assert {k: v for k, v in left.items() if not k.startswith("beta.")} == own
+    # `node-a` left the configuration earlier, while the agent ran.
+    for node in (name, "node-a"):
+        status = world.get("node", node)["status"]
+        assert status["capacity"] == status["allocatable"] == CAPACITY

@@ -1,9 +1,10 @@
 """Simulated GPUs of a real control plane, billed by the ledger: the placements, to the second.
 
 A real scheduler places pods on whole, shared and MIG devices that the agent offers. A Deployment is
-scaled, a pod is evicted, and its card gets another layout. A collector watches the API server; a
-real Prometheus scrapes a real kube-state-metrics and the agent. Expected values are the versions of
-the pods that etcd stored.
+scaled, a pod is evicted, and its card gets another layout. The files of the design documents are
+applied as they stand: their pod in the namespace `nvidia` is billed like any other. A collector
+watches the API server; a real Prometheus scrapes a real kube-state-metrics and the agent. Expected
+values are the versions of the pods that etcd stored.
 """
 
 from __future__ import annotations
@@ -45,22 +46,16 @@ pytestmark = pytest.mark.servers
 
 HOUR = timedelta(hours=1)
 GPU, SLICE, HALF = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
-TOPOLOGY = """\
-mig-strategy: mixed
-nodes:
+EXAMPLES = Path(__file__).parents[1] / "design_examples"
+NODES = """\
   whole:
     gpu-product: A100-SXM4-40GB
     gpus: [{id: GPU-w0}, {id: GPU-w1}, {id: GPU-w2}, {id: GPU-w3}, {id: GPU-w4}]
   cut: {gpu-product: A100-SXM4-40GB, gpus: [{id: GPU-c0}]}
   shared: {gpu-product: A100-SXM4-40GB, replicas: 4, gpus: [{id: GPU-s0}]}
+  single: {gpu-product: A100-SXM4-40GB, mig-strategy: single, gpus: [{id: GPU-s1}]}
 """
-PARTED = {
-    "version": "v1",
-    "mig-configs": {
-        "seven": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.5gb": 7}}],
-        "halves": [{"devices": "all", "mig-enabled": True, "mig-devices": {"3g.20gb": 2}}],
-    },
-}
+"""Besides the node of the design document's topology."""
 PRICE = "3.60"  # 0.001 per second
 
 
@@ -73,6 +68,7 @@ class Placement:
     count: int
     profile: str = "whole"
     weight: Fraction = Fraction(1)
+    namespace: str = "team-a"
 
 
 PODS = {
@@ -83,7 +79,9 @@ PODS = {
     "slice": Placement("cut", SLICE, 1, "1g.5gb", Fraction(1, 7)),
     "slices": Placement("cut", SLICE, 3, "1g.5gb", Fraction(1, 7)),
     "half": Placement("cut", HALF, 1, "3g.20gb", Fraction(1, 2)),
+    "cuda-vectoradd": Placement("single", GPU, 1, "1g.5gb", Fraction(1, 7), "nvidia"),
 }
+EXAMPLE = "cuda-vectoradd"  # the pod of the design documents
 FIRST = ("two", "one", "share", "slice", "slices")
 HELD_BACK = "example.com/until-its-end-is-written"
 """A finalizer: before a deleted pod is gone, a kubelet writes ends of containers; kwok does not."""
@@ -110,7 +108,9 @@ class Billed:
 def billed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billed]:
     folder = tmp_path_factory.mktemp("billed")
     with ExitStack() as stack:
-        world = stack.enter_context(fake_gpu_world(folder, ("whole", "cut", "shared")))
+        world = stack.enter_context(
+            fake_gpu_world(folder, ("node-a", "whole", "cut", "shared", "single"))
+        )
         offer(world)
         admin = stack.enter_context(world.plane.client())
         may_read(admin)
@@ -133,20 +133,19 @@ def billed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billed]:
 
 
 def offer(world: World) -> None:
-    """Five whole cards, one in four replicas, and one in seven slices."""
-    world.configure(TOPOLOGY)
+    """Five whole cards, one in four replicas, two in seven slices, and two K80."""
+    world.configure((EXAMPLES / "mock-topology.yml").read_text("utf-8") + NODES)
     wait_for(lambda: world.allocatable("whole").get(GPU) == "5")
     wait_for(lambda: world.allocatable("shared").get(GPU) == "4")
-    parted = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "mig-parted-config", "namespace": "gpu-operator-resources"},
-        "data": {"config.yaml": yaml.safe_dump(PARTED)},
-    }
-    world.apply(parted)
-    world.kubectl("label", "node", "cut", "nvidia.com/mig.config=seven")
+    wait_for(lambda: world.allocatable("node-a").get(GPU) == "2")
+    world.apply((EXAMPLES / "mig-parted-configmap.yaml").read_text("utf-8"))
+    for node in ("cut", "single"):
+        world.kubectl("label", "node", node, "nvidia.com/mig.config=all-1g.5gb")
     wait_for(lambda: world.allocatable("cut").get(SLICE) == "7")
+    wait_for(lambda: world.allocatable("single").get(GPU) == "7")
     world.kubectl("create", "namespace", "team-a")
+    world.apply((EXAMPLES / "gpu-quota.yaml").read_text("utf-8"))
+    wait_for(lambda: "hard" in world.get("-n", "nvidia", "resourcequota", "gpu-quota")["status"])
 
 
 def scraped(metrics_port: int, agent_port: int) -> str:
@@ -212,14 +211,16 @@ def live(
     """Pods run for some seconds; the end of each is the time of its container."""
     for name in FIRST:
         world.apply(_pod(name))
+    world.apply((EXAMPLES / "cuda-vectoradd.yaml").read_text("utf-8"), "-n", "nvidia")
     world.apply(_deployment(1))
     wait_for(lambda: len(running_pods(world)) == len(FIRST) + 1)
-    wait_for(lambda: len(scraped_pods(samples)) == len(FIRST) + 1)
+    wait_for(lambda: len(scraped_pods(samples)) == len(FIRST) + 2)
+    end(players, collector, EXAMPLE)
     world.apply(_deployment(2))
     wait_for(lambda: len(running_pods(world)) == len(FIRST) + 2)
     end(players, collector, "slice")
     evict(players, world, collector, "slices")
-    world.kubectl("label", "node", "cut", "nvidia.com/mig.config=halves", "--overwrite")
+    world.kubectl("label", "node", "cut", "nvidia.com/mig.config=all-3g.20gb", "--overwrite")
     wait_for(lambda: world.allocatable("cut").get(HALF) == "2")
     world.apply(_pod("half"))
     wait_for(lambda: world.phase("team-a", "half") == "Running")
@@ -233,7 +234,9 @@ def live(
 
 
 def end(players: Players, collector: CollectorProcess, name: str) -> None:
-    players.fail("team-a", name)
+    placed = placement_of(name)
+    assert placed is not None
+    players.fail(placed.namespace, name)
     collector.wait_for_pod(name, "Failed")
 
 
@@ -348,7 +351,7 @@ def test_allocations_are_the_placements_to_the_second(billed: Billed) -> None:
     rows = billed.rows("""
         select pod_uid, node_name, resource, device_count, mig_profile,
             cast(sum(held_seconds) as bigint), cast(sum(running_seconds) as bigint)
-        from marts.fct_pod_hours where tenant = 'team-a' group by all
+        from marts.fct_pod_hours where tenant = namespace group by all
     """)
     truth = {
         (
@@ -367,8 +370,13 @@ def test_allocations_are_the_placements_to_the_second(billed: Billed) -> None:
     assert set(rows) == truth
 
 
-def test_cost_is_running_time_by_weight_and_price(billed: Billed) -> None:
-    [(cost,)] = billed.rows("select sum(cost_nanos) from marts.fct_charges")
+@pytest.mark.parametrize("tenant", ["team-a", "nvidia"])
+def test_cost_is_running_time_by_weight_and_price(billed: Billed, tenant: str) -> None:
+    """`nvidia` is a tenant as any namespace that is not the cluster's own."""
+    of_tenant = f"where tenant = '{tenant}' and belongs_to = 'tenant'"
+    [(cost, charges)] = billed.rows(
+        f"select coalesce(sum(cost_nanos), 0), count(*) from marts.fct_charges {of_tenant}"
+    )
     exact = sum(
         Fraction(PRICE)
         / 3600
@@ -376,11 +384,29 @@ def test_cost_is_running_time_by_weight_and_price(billed: Billed) -> None:
         * placed.weight
         * seconds_between(pod.started_at, pod.ended_at)
         for pod in billed.histories.values()
-        if (placed := placement_of(pod.name))
+        if (placed := placement_of(pod.name)) and placed.namespace == tenant
     )
+    assert exact > 0
     # Each charge is rounded once.
-    [(charges,)] = billed.rows("select count(*) from marts.fct_charges")
     assert abs(int(cost) - exact * 10**9) <= charges
+    [(billed_cost,)] = billed.rows(
+        f"select sum(cost_nanos) from marts.fct_tenant_periods {of_tenant}"
+    )
+    assert billed_cost == cost
+
+
+def test_no_other_namespace_is_billed(billed: Billed) -> None:
+    rows = billed.rows("select distinct tenant, belongs_to from marts.fct_charges")
+    assert set(rows) == {("team-a", "tenant"), ("nvidia", "tenant")}
+
+
+def test_the_quota_of_the_example_counts_its_pod(billed: Billed) -> None:
+    """It allows one GPU, and the pod requested one."""
+    rows = billed.rows("""
+        select resource, max(hard_count), max(used_count), max(allocated_count_max)
+        from marts.fct_quotas where tenant = 'nvidia' group by all
+    """)
+    assert rows == [("nvidia.com/gpu", 1, 1, 1)]
 
 
 def test_telemetry_has_the_devices_of_the_pods(billed: Billed) -> None:
