@@ -64,14 +64,14 @@ check-sql: $(READY)
 check-architecture: $(READY)
 	@$(BIN)/python -m pytest tests/architecture
 
-test-deep: $(READY) ## What takes longer: pages typed as they stand, processes, simulated tenant-months.
+test-deep: $(READY) ## Commands of the pages as written, processes, simulated tenant-months.
 	@echo "Replay this run with: make test-deep SEED=$(SEED)"
 	@SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "deep and not servers" tests
 
 servers: $(READY) ## Build the real servers that tests talk to, once per pinned version.
 	@$(BIN)/python -m tests.servers.build
 
-test-servers: servers $(SPARK) ## Tests against real servers; says what is missing.
+test-servers: servers $(SPARK) ## Tests against real servers; lists the missing ones.
 	@$(PYTEST) -m servers tests/servers
 
 # N is the number of examples of each property and of simulated tenant-months.
