@@ -64,7 +64,7 @@ class LedgerError(Exception):
         return self.message()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors cross processes with all their fields, whatever their constructor accepts."""
+        """Pickle all fields of the error; its constructor may accept other arguments."""
         return _restore_error, (type(self), self.args, self.__dict__)
 
 

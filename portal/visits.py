@@ -248,7 +248,7 @@ class QueryParameters:
         return period
 
     def hour(self, name: str) -> datetime | None:
-        """The start of an hour; None where it is not there."""
+        """The start of an hour; None without the parameter."""
         hour = self.instant(name)
         if hour is not None and (hour.minute or hour.second):
             raise ParameterInvalid(

@@ -108,7 +108,7 @@ PROFILE_OF_SPARK: Profile = {
             "host": "none",  # demanded, and not used with a session
             "schema": "main",
             "threads": SPARK_THREADS,
-            # The adapter demands Hive's catalogue unless it is told another one.
+            # The adapter demands Hive's catalogue unless another one is set.
             "server_side_parameters": {"spark.sql.catalogImplementation": "in-memory"},
         }
     },

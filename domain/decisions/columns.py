@@ -55,7 +55,7 @@ def accept_any(_: Row) -> Iterable[Objection]:
 
 def dated(row: DatedRow | Outage | AcceptedGap) -> Iterable[Objection]:
     try:
-        row.validity  # noqa: B018 - asking is what checks it
+        row.validity  # noqa: B018 - reading it checks the row
     except BadInput as error:
         until = "valid_until" if isinstance(row, DatedRow) else "ended_at"
         yield Objection(until, error.seen, error.remedy)

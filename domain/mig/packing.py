@@ -166,8 +166,8 @@ class _Search:
     def _fullest(self, counts: Vector) -> list[Vector]:
         """The maximal sets of these instances on one card.
 
-        Moving an instance onto a card never makes another card worse, so fuller is enough. What
-        can be placed stays so when an instance is taken away, so one more instance decides.
+        Moving an instance onto a card never makes another card worse, so fuller is enough. A
+        placeable set stays placeable without one of its instances, so one more instance decides.
         """
         reachable = tuple(min(count, most) for count, most in zip(counts, self._most, strict=True))
         if reachable not in self._fullest_within:

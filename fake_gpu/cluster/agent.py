@@ -81,7 +81,7 @@ class AgentSettings:
 
 @dataclass(slots=True)
 class AgentNode:
-    """What the agent knows of one node besides its objects."""
+    """The agent's state of one node, besides the objects of the API server."""
 
     template: NodeTemplate
     hardware: Hardware

@@ -137,7 +137,7 @@ def _node(topology: Topology) -> Node:
 
 
 def _entities(node: Node, topology: Topology) -> Iterator[Entity]:
-    """What has series: cards, GPU instances, and cards with MIG enabled but without instances.
+    """The devices with series: cards, GPU instances, cards with MIG enabled but no instances.
 
     A card that fell off the bus has no series.
     """

@@ -118,7 +118,7 @@ def matches(failure: Failure, device_id: str, card_id: str, card_index: int) -> 
 
 
 def incidents_of(hardware: Hardware, failures: Sequence[Failure]) -> dict[str, Incident]:
-    """What the exporter shows of each card with a failure, by the card's ID."""
+    """The incidents that the exporter shows, by the ID of the card with the failure."""
     incidents = {}
     for failure in failures:
         for card in hardware.cards:

@@ -79,7 +79,7 @@ def attempt_events(
 ) -> Iterator[tuple[datetime, HourEvent]]:
     """The events of an attempt, hour by hour.
 
-    An hour that was complete before stays complete, whatever a later attempt returned.
+    An hour that was complete before stays complete after any later attempt.
     """
     before = _entries_of(opened, attempt)
     for hour in attempt.hours:

@@ -148,7 +148,9 @@ def test_a_real_server_takes_every_part_strictly(plane: ControlPlane, part: str)
 def test_a_real_server_takes_the_routes_of_a_tenant(plane: ControlPlane) -> None:
     file = DEPLOY / "budgets" / "alertmanager-config.yaml"
     options = ("--server-side", "--dry-run=server", "--validate=strict", "--namespace=strict")
-    kubectl(plane, "apply", *options, "-f", str(file))
+    said = kubectl(plane, "apply", *options, "-f", str(file))
+    routes = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    assert said.count("serverside-applied") == len(routes) > 0
 
 
 def test_the_patch_of_the_guide_removes_only_the_alerts(tmp_path: Path) -> None:

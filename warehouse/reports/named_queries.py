@@ -67,7 +67,7 @@ def questions() -> tuple[NamedQuery, ...]:
 
 
 def question(name: str) -> NamedQuery:
-    """The query of a name, whatever the other files have; raises UnknownName, FileDamaged."""
+    """The query of a name; other files may be damaged; raises UnknownName, FileDamaged."""
     paths = {path.stem: path for path in questions_folder().glob("*.sql")}
     if name not in paths:
         near = get_close_matches(name, sorted(paths), n=3, cutoff=0.3)
