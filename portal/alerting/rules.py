@@ -110,7 +110,7 @@ PROVIDER_ALERTS = (
         "warning",
         "No complete hour of samples of {cluster} has arrived for three hours.",
         "`gpu-ledger doctor` checks the sample store. Missing hours are backfilled later.",
-        "how-to/ask-an-acm-hub",
+        "how-to/query-an-acm-hub",
         ("source", "thanos"),
     ),
     ProviderAlert(

@@ -24,7 +24,7 @@ from tests.written_pages import DOCS
 
 pytestmark = [pytest.mark.deep, pytest.mark.engines]
 
-FAKE, HUB = "how-to/a-fake-cluster-of-your-own.md", "how-to/ask-an-acm-hub.md"
+FAKE, HUB = "how-to/a-fake-cluster-of-your-own.md", "how-to/query-an-acm-hub.md"
 WATCH, HEAL = "how-to/watch-a-cluster.md", "how-to/backfill-a-gap-and-close-a-month.md"
 # Run elsewhere: the first two in `test_thin_line`. The last one begins with `up --demo`, which the
 # browser's test starts; its other blocks run like a tutorial.
