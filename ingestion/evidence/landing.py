@@ -6,7 +6,7 @@ Not here: the content of manifests (`warehouse.manifest`) or bodies (`ingestion.
 
     objects/<aa>/<sha256>.zst                         named by the hash of the *uncompressed* bytes
     manifests/<cluster_id>/<source>/<sequence>.json   conditional create; chained by previous_sha256
-    rotten/<sha256>.<sha256 of the found bytes>       bytes that were found under another hash
+    damaged/<sha256>.<sha256 of the found bytes>      bytes that were found under another hash
 
 Bodies are stored before the manifest that names them. A crash in between leaves bytes without a
 manifest, and the hour is queried again; it never leaves a manifest without bytes.
@@ -169,13 +169,13 @@ class Landing:
         digest, repaired = body.landed.sha256, False
         key = body_key(digest)
         for _ in range(KEEP_TRIES_LIMIT):
-            if self.store.create(key, body.stored) or (rotten := self._damaged_body(body)) is None:
+            if self.store.create(key, body.stored) or (damaged := self._damaged_body(body)) is None:
                 self._bodies.add(digest)
                 return repaired
             # The changed bytes are kept before they are replaced: an interrupted repair is
             # repeated.
-            self.store.create(damaged_key(digest, rotten), rotten)
-            repaired = self.store.replace(key, body.stored, expected=rotten) or repaired
+            self.store.create(damaged_key(digest, damaged), damaged)
+            repaired = self.store.replace(key, body.stored, expected=damaged) or repaired
         raise BodyChanged(self.store.location, key, f"changed {KEEP_TRIES_LIMIT} times in a row")
 
     def _damaged_body(self, body: PackedBody) -> bytes | None:
@@ -264,7 +264,7 @@ class Landing:
             body_count=len(referenced | present),
             problems=tuple(problems),
             attempts=tuple(attempts),
-            set_aside=tuple(self.store.list("rotten/")),
+            set_aside=tuple(self.store.list("damaged/")),
         )
 
     def _verify_chains(self) -> tuple[list[Attempt], list[Problem]]:
@@ -330,7 +330,7 @@ def body_key(digest: str) -> str:
 
 
 def damaged_key(digest: str, found: bytes) -> str:
-    return validate_key(f"rotten/{digest}.{sha256_bytes(found)}")
+    return validate_key(f"damaged/{digest}.{sha256_bytes(found)}")
 
 
 def chain_prefix(cluster_id: str, source: Source) -> str:

@@ -265,13 +265,13 @@ def test_a_byte_that_was_changed_in_the_bucket_is_found_named_and_repaired(
     problems = Landing(open_store(url)).verify().problems
     assert [digest in str(problem) for problem in problems] == [True]
 
-    rotten = file.read_bytes()
+    damaged = file.read_bytes()
     again = pull(url, tmp_path, timedelta(days=3))
     report = Landing(open_store(url)).verify()
     assert report.problems == ()
     assert again.draft.facts["bodies_repaired"] == 1
     assert file.read_bytes() == whole
-    assert [open_store(url).read(key) for key in report.set_aside] == [rotten]
+    assert [open_store(url).read(key) for key in report.set_aside] == [damaged]
 
 
 # --- journals ------------------------------------------------------------------------------------

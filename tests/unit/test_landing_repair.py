@@ -31,7 +31,7 @@ BODY = b" ".join(hashlib.sha256(b"%d" % number).digest() for number in range(50)
 DIGEST = hashlib.sha256(BODY).hexdigest()
 KEY = f"objects/{DIGEST[:2]}/{DIGEST}.zst"
 # Bytes that a disk error or an edit may have left under the name.
-ROT = {
+DAMAGES = {
     "a flipped bit": lambda good: good[:40] + bytes([good[40] ^ 4]) + good[41:],
     "cut short": lambda good: good[:-3],
     "nothing": lambda good: b"",
@@ -48,32 +48,32 @@ def bucket(tmp_path: Path) -> Store:
     return open_store("memory://landing")
 
 
-def with_rot(store: Store, rot: Callable[[bytes], bytes]) -> bytes:
+def store_damaged(store: Store, damage: Callable[[bytes], bytes]) -> bytes:
     """A landing of one body that is damaged now; the damaged bytes."""
     good = pack_body(BODY).stored
-    assert store.create(KEY, rot(good))
+    assert store.create(KEY, damage(good))
     with pytest.raises(BodyChanged):
         Landing(store).read_body(DIGEST)
-    return rot(good)
+    return damage(good)
 
 
 def kept_aside(store: Store) -> list[bytes]:
-    return [store.read(key) for key in store.list("rotten/")]
+    return [store.read(key) for key in store.list("damaged/")]
 
 
 @pytest.mark.parametrize("opened", [folder, bucket])
-@pytest.mark.parametrize("rot", ROT.values(), ids=ROT)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_the_same_response_repairs_a_damaged_body(
-    tmp_path: Path, opened: Callable[[Path], Store], rot: Callable[[bytes], bytes]
+    tmp_path: Path, opened: Callable[[Path], Store], damage: Callable[[bytes], bytes]
 ) -> None:
     store = opened(tmp_path)
-    rotten = with_rot(store, rot)
+    damaged = store_damaged(store, damage)
     assert Landing(store).land([pack_body(BODY)]) == 1
     assert Landing(store).read_body(DIGEST) == BODY
-    assert store.list("rotten/") == [f"rotten/{DIGEST}.{hashlib.sha256(rotten).hexdigest()}"]
-    assert kept_aside(store) == [rotten]
+    assert store.list("damaged/") == [f"damaged/{DIGEST}.{hashlib.sha256(damaged).hexdigest()}"]
+    assert kept_aside(store) == [damaged]
     report = Landing(store).verify()
-    assert (report.problems, report.set_aside) == ((), tuple(store.list("rotten/")))
+    assert (report.problems, report.set_aside) == ((), tuple(store.list("damaged/")))
     assert Landing(store).land([pack_body(BODY)]) == 0
 
 
@@ -96,9 +96,9 @@ def test_an_empty_body_is_a_body(tmp_path: Path) -> None:
 
 def test_a_body_damaged_twice_is_kept_in_both_forms(tmp_path: Path) -> None:
     landing = Landing(folder(tmp_path))
-    for rotten in (b"first", b"second", b"first"):
+    for damaged in (b"first", b"second", b"first"):
         landing.land_body(BODY)
-        (tmp_path / "landing" / KEY).write_bytes(rotten)
+        (tmp_path / "landing" / KEY).write_bytes(damaged)
         assert Landing(folder(tmp_path)).land([pack_body(BODY)]) == 1
     assert sorted(kept_aside(folder(tmp_path))) == [b"first", b"second"]
 
@@ -121,7 +121,7 @@ def test_an_object_is_read_only_if_its_name_is_taken(tmp_path: Path) -> None:
 def test_two_repairs_at_once_both_find_an_intact_body(tmp_path: Path) -> None:
     """The second one repairs it between the read and the swap of the first."""
     store = MemoryStore()
-    with_rot(store, lambda good: b"rotten")
+    store_damaged(store, lambda good: b"damaged")
 
     class Slower(MemoryStore):
         def replace(self, key: str, body: bytes, expected: bytes | None) -> bool:
@@ -130,7 +130,7 @@ def test_two_repairs_at_once_both_find_an_intact_body(tmp_path: Path) -> None:
 
     assert Landing(Slower(store.objects)).land([pack_body(BODY)]) == 0
     assert Landing(store).read_body(DIGEST) == BODY
-    assert kept_aside(store) == [b"rotten"]
+    assert kept_aside(store) == [b"damaged"]
 
 
 # --- killed --------------------------------------------------------------------------------------
@@ -140,18 +140,18 @@ def test_a_repair_in_a_bucket_survives_a_kill_at_any_write() -> None:
     point, died = 0, True
     while died:
         store = MemoryStore()
-        rotten = with_rot(store, ROT["a flipped bit"])
+        damaged = store_damaged(store, DAMAGES["a flipped bit"])
         try:
             Landing(MemoryStore(store.objects, kill_at=point)).land([pack_body(BODY)])
             died = False
         except Killed:
             point += 1
-        if store.read(KEY) != rotten:
+        if store.read(KEY) != damaged:
             assert Landing(store).read_body(DIGEST) == BODY
-            assert kept_aside(store) == [rotten]
+            assert kept_aside(store) == [damaged]
         Landing(store).land([pack_body(BODY)])
         assert Landing(store).read_body(DIGEST) == BODY
-        assert kept_aside(store) == [rotten]
+        assert kept_aside(store) == [damaged]
     assert point > 5
 
 
@@ -162,14 +162,14 @@ def test_a_repair_on_a_disk_survives_a_kill_at_any_step(
     while died:
         step += 1
         store = FolderStore(tmp_path / str(step))
-        rotten = with_rot(store, ROT["a flipped bit"])
+        damaged = store_damaged(store, DAMAGES["a flipped bit"])
         died = killed_at(step, lambda: Landing(store).land([pack_body(BODY)]))  # noqa: B023
-        if store.read(KEY) != rotten:
+        if store.read(KEY) != damaged:
             assert Landing(store).read_body(DIGEST) == BODY
-            assert kept_aside(store) == [rotten]
+            assert kept_aside(store) == [damaged]
         Landing(store).land([pack_body(BODY)])
         assert Landing(store).read_body(DIGEST) == BODY
-        assert kept_aside(store) == [rotten]
+        assert kept_aside(store) == [damaged]
     assert step > 15
 
 
