@@ -205,10 +205,10 @@ ALWAYS = (
 WITH_ROWS: Mapping[str, tuple[str, ...]] = {
     "fct_pod_hours": (
         "dbt_assert_a_pod_is_in_one_namespace_and_on_one_node",
-        "dbt_assert_every_pod_hour_of_a_price_has_it_once",
+        "dbt_assert_every_priced_pod_hour_has_one_price",
         "dbt_assert_no_allocation_is_counted_twice_at_an_instant",
-        "dbt_assert_no_part_leaves_its_hour",
-        "dbt_assert_pods_workloads_and_tenants_come_to_one_total",
+        "dbt_assert_every_segment_is_within_its_hour",
+        "dbt_assert_pods_workloads_and_tenants_have_equal_totals",
         "dbt_assert_tenants_add_up_to_the_cluster",
         "dbt_fct_pod_hours_has_one_row_per_key",
     ),
@@ -217,12 +217,12 @@ WITH_ROWS: Mapping[str, tuple[str, ...]] = {
         "dbt_fct_charges_has_one_row_per_key",
     ),
     "fct_node_hours": (
-        "dbt_assert_a_node_is_never_busier_than_its_capacity",
+        "dbt_assert_no_node_exceeds_its_capacity",
         "dbt_assert_nodes_add_up_to_clusters_and_clusters_to_the_fleet",
     ),
     "fct_node_share_hours": (
         "dbt_assert_shares_add_up_to_the_cards",
-        "dbt_assert_what_a_node_gives_is_what_its_pods_have",
+        "dbt_assert_node_shares_equal_the_shares_of_their_pods",
     ),
 }
 

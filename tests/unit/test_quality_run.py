@@ -90,7 +90,7 @@ NOT_REQUIRED = {
     "assert_cards_by_devices_are_no_fewer_than_the_bound",
     "assert_every_sample_is_counted_or_refused",
     "assert_no_fact_has_a_floating_point_column",
-    "assert_the_fleet_is_never_busier_than_its_nodes",
+    "assert_the_fleet_never_exceeds_its_nodes",
     "assert_sources_that_differ_are_flagged",
 }
 
@@ -138,7 +138,7 @@ def test_a_failed_dbt_test_blocks(world: World) -> None:
     with connected(home.warehouse_path) as connection:
         connection.execute(
             "update quality.dbt_tests set status = 'fail', failed_row_count = 3 "
-            "where name = 'assert_no_part_leaves_its_hour'"
+            "where name = 'assert_every_segment_is_within_its_hour'"
         )
     check_result = check_period(home, world.period, world.decisions, CLOCK)
     [finding] = named(check_result, "check_failed")

@@ -135,7 +135,7 @@ def test_every_hour_of_both_sources_is_complete(built: tuple[Home, BuildResult])
 def test_the_tests_of_dbt_ran_by_name_on_rows(built: tuple[Home, BuildResult]) -> None:
     _, result = built
     assert not result.failed_tests
-    named = result.dbt_results["assert_no_part_leaves_its_hour"]
+    named = result.dbt_results["assert_every_segment_is_within_its_hour"]
     assert (named.model, named.evaluated_row_count, named.status) == ("fct_pod_hours", 5, "pass")
     every_check = required_checks(result.row_counts)
     required = [name.removeprefix("dbt_") for name in every_check if name.startswith("dbt_")]
@@ -175,7 +175,7 @@ def test_a_failed_data_test_is_a_result_and_stops_no_model(
 ) -> None:
     copy = tmp_path / "project"
     shutil.copytree(dbt_project_dir(), copy)
-    name = "assert_no_part_leaves_its_hour"
+    name = "assert_every_segment_is_within_its_hour"
     (copy / "data_tests" / f"{name}.sql").write_text("select 1 as failed\n", encoding="utf-8")
     for module in (dbt_run, project):
         monkeypatch.setattr(module, "dbt_project_dir", lambda: copy)
