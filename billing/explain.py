@@ -30,9 +30,7 @@ from warehouse.sql_files import fetch_rows
 from warehouse.switched import counted_sha256
 
 
-class StopKind(Enum):
-    """The kind of a stop."""
-
+class StepKind(Enum):
     DOCUMENT = "document"
     LINE = "line"
     PODS = "pods"
@@ -44,37 +42,37 @@ class StopKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """One stop of a walk, and its rows."""
+class ExplainStep:
+    """One step from a line to the bytes, and its rows."""
 
-    stage: StopKind
+    kind: StepKind
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
 
 
-def explain_line(home: Home, number: str, line: int, pod_uid: str = "") -> list[Stop]:
+def explain_line(home: Home, number: str, line: int, pod_uid: str = "") -> list[ExplainStep]:
     """From a line to the bytes; `pod_uid` chooses the pod that is followed."""
     record = Record(home.record_store())
     books = LedgerDocuments(record, record.ledger())
     document = books.document(number)
     entry = _line(document, line)
     pods = _longest_first(pod for pod in document["pods"] if pod["line"] == line)
-    stops = [_document_stop(books, number, document), _line_stop(document, entry), _pods_stop(pods)]
+    steps = [_document_step(books, number, document), _line_step(document, entry), _pods_step(pods)]
     if not pods:
-        return stops
+        return steps
     followed = _chosen(pods, number, pod_uid)
-    hours = _pod_hours_stop(home, document, entry, followed)
-    stops += [hours, _rules_stop(hours)] if hours.rows else [hours]
+    hours = _pod_hours_step(home, document, entry, followed)
+    steps += [hours, _rules_step(hours)] if hours.rows else [hours]
     attempts = _attempts_of(home, entry["cluster_id"], _life(followed))
-    stops.append(_attempts_stop(attempts))
+    steps.append(_attempts_step(attempts))
     sealed = _sealed_evidence(record, document)
-    stops.append(_bytes_stop(home, attempts, followed["pod_uid"], sealed))
-    return stops
+    steps.append(_bytes_step(home, attempts, followed["pod_uid"], sealed))
+    return steps
 
 
-def explain_response(home: Home, sha256: str) -> list[Stop]:
+def explain_response(home: Home, sha256: str) -> list[ExplainStep]:
     """From the hash of a response to the lines whose pods ran in its hours."""
     hours = [
         hour for hour in attempt_hours(home.landing_store()) if sha256 in hour.row["answer_sha256s"]
@@ -97,8 +95,10 @@ def explain_response(home: Home, sha256: str) -> list[Stop]:
                 cells = (issued.number, str(line["line"]), document["tenant"], ", ".join(names))
                 rows.append(cells)
     columns = ("document", "line", "tenant", "pods")
-    lines = Stop(StopKind.TOUCHED, "Lines whose pods ran in these hours", columns, tuple(rows))
-    return [_attempts_stop(hours), lines]
+    lines = ExplainStep(
+        StepKind.TOUCHED, "Lines whose pods ran in these hours", columns, tuple(rows)
+    )
+    return [_attempts_step(hours), lines]
 
 
 def _line(document: Mapping[str, Any], number: int) -> Mapping[str, Any]:
@@ -131,10 +131,10 @@ def _chosen(pods: Sequence[Mapping[str, Any]], number: str, uid: str) -> Mapping
     )
 
 
-def _document_stop(books: LedgerDocuments, number: str, document: Mapping[str, Any]) -> Stop:
+def _document_step(books: LedgerDocuments, number: str, document: Mapping[str, Any]) -> ExplainStep:
     issued = books.issued(number)
-    return Stop(
-        StopKind.DOCUMENT,
+    return ExplainStep(
+        StepKind.DOCUMENT,
         "Document",
         ("number", "status", "tenant", "total", "sealed as", "issued by event"),
         (
@@ -150,21 +150,21 @@ def _document_stop(books: LedgerDocuments, number: str, document: Mapping[str, A
     )
 
 
-def _line_stop(document: Mapping[str, Any], line: Mapping[str, Any]) -> Stop:
+def _line_step(document: Mapping[str, Any], line: Mapping[str, Any]) -> ExplainStep:
     columns = _columns("line kind gpu_class mig_profile device_seconds weight rate_per_hour")
     columns += _columns("cost billed_cost")
     currency = document["currency"]
     sum_text = f"{line['device_seconds']} s × {line['weight']} × {line['rate_per_hour']} / 3600 s"
     note = f"{sum_text} = {line['cost']} {currency}; rate {line['rate_id']}" if currency else ""
-    return Stop(StopKind.LINE, "Line", columns, (_cells(line, columns),), note)
+    return ExplainStep(StepKind.LINE, "Line", columns, (_cells(line, columns),), note)
 
 
-def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
+def _pods_step(pods: Sequence[Mapping[str, Any]]) -> ExplainStep:
     columns = _columns("pod_name pod_uid node_name method device_count started_at ended_at")
     columns += _columns("device_seconds cost")
     total = sum(pod["device_seconds"] for pod in pods)
-    return Stop(
-        StopKind.PODS,
+    return ExplainStep(
+        StepKind.PODS,
         "Pods behind the line, as sealed, the longest first",
         columns,
         tuple(_cells(pod, columns) for pod in pods),
@@ -172,23 +172,23 @@ def _pods_stop(pods: Sequence[Mapping[str, Any]]) -> Stop:
     )
 
 
-def _pod_hours_stop(
+def _pod_hours_step(
     home: Home,
     document: Mapping[str, Any],
     line: Mapping[str, Any],
     pod: Mapping[str, Any],
-) -> Stop:
+) -> ExplainStep:
     """The hours of the pod, if the warehouse has the sealed facts."""
     title = f"Hours of pod {pod['pod_name']} in the facts"
     columns = _columns("hour from until state method reason billable_seconds cost_nanos")
     period = line["charge_period"]
     if not home.warehouse_path.is_file():
         note = f"there is no warehouse; `gpu-ledger refresh --period {period}` counts it again"
-        return Stop(StopKind.HOURS, title, columns, (), note)
+        return ExplainStep(StepKind.HOURS, title, columns, (), note)
     with connected(home.warehouse_path, read_only=True) as connection:
         if counted_sha256(connection, home, period) != document["stands_on"]["facts_sha256"]:
             note = "the warehouse has other facts than the sealed ones"
-            return Stop(StopKind.HOURS, title, columns, (), note)
+            return ExplainStep(StepKind.HOURS, title, columns, (), note)
         found = fetch_rows(
             __file__,
             connection,
@@ -198,17 +198,17 @@ def _pod_hours_stop(
             **{name: line[name] for name in ("cluster_id", "gpu_class", "mig_profile")},
         )
     rows = tuple(tuple(_text(value) for value in row) for row in found)
-    return Stop(StopKind.HOURS, title, columns, rows)
+    return ExplainStep(StepKind.HOURS, title, columns, rows)
 
 
-def _rules_stop(hours: Stop) -> Stop:
+def _rules_step(hours: ExplainStep) -> ExplainStep:
     """The rules of two sources for these hours, in the order of the table."""
     at = [hours.columns.index(name) for name in ("method", "reason")]
     deciding = {tuple(row[index] for index in at) for row in hours.rows}
     columns = _columns("samples lifecycle method method_reason billed limit_name blocks_close")
     rules = [r for r in reconciliation_rules() if (r.method, r.method_reason) in deciding]
-    return Stop(
-        StopKind.RULES,
+    return ExplainStep(
+        StepKind.RULES,
         "Rules that decided these hours",
         columns,
         tuple(tuple(getattr(rule, name) for name in columns) for rule in rules),
@@ -225,7 +225,7 @@ def _attempts_of(home: Home, cluster_id: str, life: Interval) -> list[AttemptHou
     ]
 
 
-def _attempts_stop(attempts: Iterable[AttemptHour]) -> Stop:
+def _attempts_step(attempts: Iterable[AttemptHour]) -> ExplainStep:
     columns = ("source", "sequence", "hour", "outcome", "asked_at", "responses")
     rows = [
         (
@@ -239,12 +239,12 @@ def _attempts_stop(attempts: Iterable[AttemptHour]) -> Stop:
         for attempt in attempts
     ]
     title = "Attempts for these hours"
-    return Stop(StopKind.ATTEMPTS, title, columns, tuple(sorted(set(rows))))
+    return ExplainStep(StepKind.ATTEMPTS, title, columns, tuple(sorted(set(rows))))
 
 
-def _bytes_stop(
+def _bytes_step(
     home: Home, attempts: Iterable[AttemptHour], pod_uid: str, sealed: frozenset[str]
-) -> Stop:
+) -> ExplainStep:
     digests = sorted({d for attempt in attempts for d in attempt.row["answer_sha256s"]})
     landing = home.landing_store()
     rows = []
@@ -253,8 +253,8 @@ def _bytes_stop(
         known = "sealed with the close" if digest in sealed else "after the close"
         rows.append((digest, str(found.byte_count), found.mentions, known))
     rows.sort(key=lambda row: row[2] == NOT_NAMED)  # those that name the pod come first
-    return Stop(
-        StopKind.RESPONSES,
+    return ExplainStep(
+        StepKind.RESPONSES,
         "Responses, byte for byte",
         ("sha256", "bytes", f"mentions of {pod_uid}", "evidence"),
         tuple(rows),
@@ -300,52 +300,52 @@ def _text(value: object) -> str:
 # On a screen --------------------------------------------------------------------------------------
 
 ROWS_SHOWN = 4
-"""Rows of each stop on a screen; a walk then fits 50 lines."""
+"""Rows of each step on a screen; all steps then fit 50 lines."""
 
 NARROW = {
-    StopKind.DOCUMENT: ("number", "status", "tenant", "total"),
-    StopKind.PODS: ("pod_name", "pod_uid", "method", "device_seconds", "cost"),
+    StepKind.DOCUMENT: ("number", "status", "tenant", "total"),
+    StepKind.PODS: ("pod_name", "pod_uid", "method", "device_seconds", "cost"),
 }
-"""Columns of stops that are too wide for a terminal; the others are shown whole."""
+"""Columns of steps that are too wide for a terminal; the others are shown whole."""
 
 
-def on_a_screen(stops: Sequence[Stop]) -> list[Stop]:
-    """The same stops, each with a few rows and the number of all rows."""
-    return [_cut(_summed(stop)) for stop in stops]
+def on_a_screen(steps: Sequence[ExplainStep]) -> list[ExplainStep]:
+    """The steps, each with a few rows and the number of all rows."""
+    return [_shorten(_summarise(step)) for step in steps]
 
 
-def _summed(stop: Stop) -> Stop:
+def _summarise(step: ExplainStep) -> ExplainStep:
     """Hours as days, the longest first; attempts by outcome."""
-    match stop.stage:
-        case StopKind.HOURS if stop.rows:
-            return _as_days(stop)
-        case StopKind.ATTEMPTS:
-            return _as_outcomes(stop)
-        case StopKind.RESPONSES:
-            return _naming_the_pod(stop)
-    return stop
+    match step.kind:
+        case StepKind.HOURS if step.rows:
+            return _group_by_day(step)
+        case StepKind.ATTEMPTS:
+            return _group_by_outcome(step)
+        case StepKind.RESPONSES:
+            return _select_responses_with_pod(step)
+    return step
 
 
-def _as_days(stop: Stop) -> Stop:
+def _group_by_day(step: ExplainStep) -> ExplainStep:
     seconds: Counter[str] = Counter()
     nanos: Counter[str] = Counter()
-    for hour, *_, billable_seconds, cost_nanos in stop.rows:
+    for hour, *_, billable_seconds, cost_nanos in step.rows:
         day = hour[:10]
         seconds[day] += int(billable_seconds)
         nanos[day] += int(cost_nanos)
     days = sorted(seconds, key=lambda day: (-seconds[day], day))
     return replace(
-        stop,
-        title=stop.title.replace("Hours", "Days", 1),
+        step,
+        title=step.title.replace("Hours", "Days", 1),
         columns=("day", "billable_seconds", "cost"),
         rows=tuple((day, str(seconds[day]), format_nanos(nanos[day])) for day in days),
-        note=f"{sum(seconds.values())} s in {len(stop.rows)} pieces of hours",
+        note=f"{sum(seconds.values())} s in {len(step.rows)} segments of hours",
     )
 
 
-def _as_outcomes(stop: Stop) -> Stop:
+def _group_by_outcome(step: ExplainStep) -> ExplainStep:
     by_outcome: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for source, sequence, hour, outcome, *_ in stop.rows:
+    for source, sequence, hour, outcome, *_ in step.rows:
         by_outcome[source, outcome].append((hour, sequence))
     rows = []
     for (source, outcome), found in sorted(by_outcome.items()):
@@ -353,21 +353,20 @@ def _as_outcomes(stop: Stop) -> Stop:
         attempts = {sequence for _, sequence in found}
         rows.append((source, outcome, str(len(attempts)), str(len(hours)), hours[0], hours[-1]))
     columns = ("source", "outcome", "attempts", "hours", "first_hour", "last_hour")
-    return replace(stop, columns=columns, rows=tuple(rows))
+    return replace(step, columns=columns, rows=tuple(rows))
 
 
-def _naming_the_pod(stop: Stop) -> Stop:
-    """The walk lists these first."""
-    named = sum(mentions != NOT_NAMED for _, _, mentions, _ in stop.rows)
-    note = f"{named} of {len(stop.rows)} name the pod; {stop.note}"
-    kept = tuple((sha256, size, sealed) for sha256, size, _, sealed in stop.rows[: named or None])
-    return replace(stop, columns=("sha256", "bytes", "evidence"), rows=kept, note=note)
+def _select_responses_with_pod(step: ExplainStep) -> ExplainStep:
+    named = sum(mentions != NOT_NAMED for _, _, mentions, _ in step.rows)
+    note = f"{named} of {len(step.rows)} name the pod; {step.note}"
+    kept = tuple((sha256, size, sealed) for sha256, size, _, sealed in step.rows[: named or None])
+    return replace(step, columns=("sha256", "bytes", "evidence"), rows=kept, note=note)
 
 
-def _cut(stop: Stop) -> Stop:
-    columns = NARROW.get(stop.stage, stop.columns)
-    kept = [stop.columns.index(name) for name in columns]
-    rows = tuple(tuple(row[at] for at in kept) for row in stop.rows[:ROWS_SHOWN])
-    of_many = f"{len(rows)} of {len(stop.rows)} are shown" if len(rows) < len(stop.rows) else ""
-    note = "; ".join(part for part in (of_many, stop.note) if part)
-    return replace(stop, columns=columns, rows=rows, note=note)
+def _shorten(step: ExplainStep) -> ExplainStep:
+    columns = NARROW.get(step.kind, step.columns)
+    kept = [step.columns.index(name) for name in columns]
+    rows = tuple(tuple(row[at] for at in kept) for row in step.rows[:ROWS_SHOWN])
+    of_many = f"{len(rows)} of {len(step.rows)} are shown" if len(rows) < len(step.rows) else ""
+    note = "; ".join(part for part in (of_many, step.note) if part)
+    return replace(step, columns=columns, rows=rows, note=note)

@@ -65,9 +65,9 @@ def json_page() -> str:
     """The page `docs/reference/json-output.md`, generated from the schemas."""
     parts = [
         "# JSON output\n",
-        "What `-o json` (or `--json`) prints, command by command. This page is made from"
+        "The output of `-o json` (or `--json`), command by command. This page is generated from"
         " [the schema file](json-output.schema.json),\nin which each command has a definition to"
-        " validate against; the tests validate what the commands print.\n",
+        " validate against; the tests validate the output of the commands.\n",
         "Amounts and exact fractions are text, so that no digit is lost; times are UTC, to the"
         " second. An error goes to\nstderr, and with `--json-errors` it is one object of `code`,"
         " `where`, `seen`, `why`, `remedy`.\n",
@@ -83,7 +83,7 @@ def json_page() -> str:
 def _section(schema: Mapping[str, Any]) -> Iterator[str]:
     for number, one in enumerate(schema.get("oneOf", [schema])):
         if number:
-            yield f"or, asked for {one.get('title', 'one')}:\n"
+            yield f"or, for {one.get('title', 'one')}:\n"
         rows = list(_fields(one, ""))
         yield "| field | type |\n|---|---|"
         yield "\n".join(f"| `{path}` | {kind} |" for path, kind in rows) + "\n"

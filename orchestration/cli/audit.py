@@ -17,7 +17,7 @@ from billing.backup import back_up, verify_backup
 from billing.backup import restore as restore_home
 from billing.compare import RULES, compare_period
 from billing.events import Head
-from billing.explain import Stop, explain_line, explain_response, on_a_screen
+from billing.explain import ExplainStep, explain_line, explain_response, on_a_screen
 from billing.guard import release_restored
 from billing.record import Record
 from billing.verifier import read_bundle
@@ -91,27 +91,27 @@ def explain(
     home = Home.open(home_path)
     with progress("Tracing"):
         if sha256:
-            stops = explain_response(home, sha256)
+            steps = explain_response(home, sha256)
         elif number and line is not None:
-            stops = explain_line(home, number, line, pod_uid)
+            steps = explain_line(home, number, line, pod_uid)
         else:
             raise click.UsageError("give a document's NUMBER and --line, or --answer, or a CODE")
     if output == "json":
-        emit_document({"stops": [_as_dict(stop) for stop in stops]})
+        emit_document({"steps": [_as_dict(step) for step in steps]})
         return
-    shown = stops if whole or output != "table" else on_a_screen(stops)
-    for stop in shown:
-        rows = [dict(zip(stop.columns, row, strict=True)) for row in stop.rows]
-        emit(rows, output, stop.columns, title=stop.title)
-        if stop.note:
-            click.echo(f"{stop.note}\n")
-    if shown != stops:
+    shown = steps if whole or output != "table" else on_a_screen(steps)
+    for step in shown:
+        rows = [dict(zip(step.columns, row, strict=True)) for row in step.rows]
+        emit(rows, output, step.columns, title=step.title)
+        if step.note:
+            click.echo(f"{step.note}\n")
+    if shown != steps:
         click.echo("Every row: --all. Another pod: --pod POD_UID. For programs: -o json.")
 
 
-def _as_dict(stop: Stop) -> dict[str, object]:
-    rows = [dict(zip(stop.columns, row, strict=True)) for row in stop.rows]
-    return {"title": stop.title, "rows": rows, "note": stop.note}
+def _as_dict(step: ExplainStep) -> dict[str, object]:
+    rows = [dict(zip(step.columns, row, strict=True)) for row in step.rows]
+    return {"title": step.title, "rows": rows, "note": step.note}
 
 
 def read_page(code: str) -> str:

@@ -1214,7 +1214,7 @@ def test_a_void_names_both_documents(demo: DemoResult, tmp_path: Path) -> None:
 def answer_that_shows(demo: DemoResult, pod: str) -> str:
     """The hash of a landed response of Thanos with samples of a pod."""
     ran = run(demo, "explain", "INV-000001", "--line", "2", "-o", "json")
-    [answers] = [stop for stop in json.loads(ran.stdout)["stops"] if "Responses" in stop["title"]]
+    [answers] = [step for step in json.loads(ran.stdout)["steps"] if "Responses" in step["title"]]
     named = [row["sha256"] for row in answers["rows"] if "none" not in row.values()]
     bodies = {sha256: demo.opened.landing.read_body(sha256) for sha256 in named}
     return next(s for s, body in bodies.items() if b'"matrix"' in body and pod.encode() in body)

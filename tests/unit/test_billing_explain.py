@@ -12,7 +12,7 @@ import zstandard
 from billing.close import close_period
 from billing.explain import (
     ROWS_SHOWN,
-    Stop,
+    ExplainStep,
     explain_line,
     explain_response,
     on_a_screen,
@@ -76,14 +76,14 @@ def world(closed: World, tmp_path: Path) -> World:
     return closed.copied(tmp_path / "home")
 
 
-def stop(stops: list[Stop], title: str) -> Stop:
-    [found] = [one for one in stops if one.title.startswith(title)]
+def step(steps: list[ExplainStep], title: str) -> ExplainStep:
+    [found] = [one for one in steps if one.title.startswith(title)]
     return found
 
 
 def test_a_line_is_explained_down_to_the_bytes_that_name_its_pod(world: World) -> None:
-    stops = explain_line(world.home, "INV-000001", 1, "uid-team-a-train")
-    assert [one.title for one in stops] == [
+    steps = explain_line(world.home, "INV-000001", 1, "uid-team-a-train")
+    assert [one.title for one in steps] == [
         "Document",
         "Line",
         "Pods behind the line, as sealed, the longest first",
@@ -93,19 +93,19 @@ def test_a_line_is_explained_down_to_the_bytes_that_name_its_pod(world: World) -
         "Responses, byte for byte",
     ]
     # (4500 + 3600) s at 3.60 an hour
-    assert stop(stops, "Line").note.startswith("8100 s × 1/1 × 3.6 / 3600 s = 8.1 EUR")
-    assert stop(stops, "Pods").note == "8100 device seconds in all"
-    assert [row[4:] for row in stop(stops, "Hours").rows] == [
+    assert step(steps, "Line").note.startswith("8100 s × 1/1 × 3.6 / 3600 s = 8.1 EUR")
+    assert step(steps, "Pods").note == "8100 device seconds in all"
+    assert [row[4:] for row in step(steps, "Hours").rows] == [
         ("confirmed", "agree", "2700", "2700000000"),
         ("confirmed", "agree", "1800", "1800000000"),
     ]
-    assert stop(stops, "Rules").rows == (
+    assert step(steps, "Rules").rows == (
         ("agree", "known", "confirmed", "agree", "lifecycle", "", "false"),
     )
-    assert [row[:3] for row in stop(stops, "Attempts").rows] == [
+    assert [row[:3] for row in step(steps, "Attempts").rows] == [
         ("thanos", "1", "2026-10-09T10:00:00Z")
     ]
-    [response] = stop(stops, "Responses").rows
+    [response] = step(steps, "Responses").rows
     assert response == (SHA, str(len(ANSWER)), "2, at byte 27, 54", "sealed with the close")
 
 
@@ -113,20 +113,20 @@ def test_responses_that_name_the_pod_come_first(world: World) -> None:
     others = [f"another answer, {number}".encode() for number in range(8)]
     for number, body in enumerate(others, 3):
         land(world, body, "2026-10-09T10:00:00Z", number)
-    shown = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Responses").rows
+    shown = step(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Responses").rows
     rest = sorted(hashlib.sha256(body).hexdigest() for body in others)
     assert min(rest) < SHA, "by its hash alone it would not be the first"
     assert [row[0] for row in shown] == [SHA, *rest]
 
 
 def test_bytes_are_explained_up_to_the_lines_of_their_hours(world: World) -> None:
-    stops = explain_response(world.home, SHA)
-    assert stop(stops, "Lines").rows == (("INV-000001", "1", "team-a", "train"),)
+    steps = explain_response(world.home, SHA)
+    assert step(steps, "Lines").rows == (("INV-000001", "1", "team-a", "train"),)
 
 
 def test_evidence_after_the_close_is_marked(world: World) -> None:
     land(world, b"late, uid-team-a-train", "2026-10-09T11:00:00Z", 3)
-    rows = stop(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Responses").rows
+    rows = step(explain_line(world.home, "INV-000001", 1, "uid-team-a-train"), "Responses").rows
     assert {row[3] for row in rows} == {"sealed with the close", "after the close"}
 
 
@@ -139,12 +139,12 @@ def test_changed_bytes_stop_the_explanation(world: World) -> None:
 
 def test_without_sealed_facts_the_explanation_shows_how_to_get_them(world: World) -> None:
     (world.path / "warehouse.duckdb").unlink()
-    hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")
+    hours = step(explain_line(world.home, "INV-000001", 1), "Hours")
     assert hours.rows == ()
     assert "gpu-ledger refresh --period 2026-10" in hours.note
     world.pods.pop()
     world.write()
-    hours = stop(explain_line(world.home, "INV-000001", 1), "Hours")
+    hours = step(explain_line(world.home, "INV-000001", 1), "Hours")
     assert hours.note == "the warehouse has other facts than the sealed ones"
 
 
@@ -163,29 +163,29 @@ def test_screen_shows_sum_longest_pods_days_and_the_omitted_number(world: World)
     """Two pods; one response names the explained one and nine do not. Omitted rows are counted."""
     for number in range(8):
         land(world, f"another answer, {number}".encode(), "2026-10-09T10:00:00Z", 3 + number)
-    walk = explain_line(world.home, "INV-000001", 1)
-    screen = on_a_screen(walk)
-    assert [one.stage for one in screen] == [one.stage for one in walk]
-    assert stop(screen, "Line") == stop(walk, "Line")
+    whole = explain_line(world.home, "INV-000001", 1)
+    screen = on_a_screen(whole)
+    assert [one.kind for one in screen] == [one.kind for one in whole]
+    assert step(screen, "Line") == step(whole, "Line")
     # 75 and 60 minutes
-    assert [(row[0], row[3]) for row in stop(screen, "Pods").rows] == [
+    assert [(row[0], row[3]) for row in step(screen, "Pods").rows] == [
         ("train", "4500"),
         ("other", "3600"),
     ]
-    assert stop(screen, "Days of pod train").rows == (("2026-10-09", "4500", "4.5"),)
-    assert stop(screen, "Days").note == "4500 s in 2 pieces of hours"
-    assert stop(screen, "Attempts").rows == (
+    assert step(screen, "Days of pod train").rows == (("2026-10-09", "4500", "4.5"),)
+    assert step(screen, "Days").note == "4500 s in 2 segments of hours"
+    assert step(screen, "Attempts").rows == (
         ("thanos", "ok", "9", "1", "2026-10-09T10:00:00Z", "2026-10-09T10:00:00Z"),
     )
-    assert [row[0] for row in stop(screen, "Responses").rows] == [SHA]
-    assert stop(screen, "Responses").note.startswith("1 of 9 name the pod; each was read again")
+    assert [row[0] for row in step(screen, "Responses").rows] == [SHA]
+    assert step(screen, "Responses").note.startswith("1 of 9 name the pod; each was read again")
 
 
 def test_long_output_is_cut_on_a_screen_with_a_note(world: World) -> None:
     """Without a pod name in them, responses are listed in order."""
     for number in range(8):
         land(world, f"noon, {number}".encode(), "2026-10-09T13:00:00Z", 3 + number)
-    walk = explain_line(world.home, "INV-000001", 1, "uid-team-a-other")
-    responses = stop(on_a_screen(walk), "Responses")
-    assert len(responses.rows) == ROWS_SHOWN < len(stop(walk, "Responses").rows) == 8
+    whole = explain_line(world.home, "INV-000001", 1, "uid-team-a-other")
+    responses = step(on_a_screen(whole), "Responses")
+    assert len(responses.rows) == ROWS_SHOWN < len(step(whole, "Responses").rows) == 8
     assert responses.note.startswith(f"{ROWS_SHOWN} of 8 are shown; 0 of 8 name the pod; ")
