@@ -162,6 +162,8 @@ MUTANTS = (
            "where known_until_second < ended_by_second", "where false"),
     Mutant("uncertainty_is_none", f"{INT}/int_allocation_segments.sql",
            "greatest(ended_at_latest_second, ended_second) - ended_second", "cast(0 as bigint)"),
+    Mutant("a_start_after_restarts_is_certain", f"{INT}/int_pods_from_journal.sql",
+           "when first_restart_count = 0 then", "when first_restart_count >= 0 then"),
     Mutant("nobody_ever_watched", f"{INT}/int_allocation_segments.sql",
            "when watch_intervals.is_watched then", "when false then"),
     Mutant("an_absence_is_agreement", f"{INT}/int_unsampled_segments.sql",

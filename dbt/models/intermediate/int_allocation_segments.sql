@@ -236,15 +236,20 @@ watched_segments as (
 running_segments as (
 
     select
-        cluster_id,
-        pod_uid,
-        segment_kind,
-        started_second,
-        ended_second,
-        cast(0 as bigint) as uncertainty_before_seconds,
+        lifecycle_segments.cluster_id,
+        lifecycle_segments.pod_uid,
+        lifecycle_segments.segment_kind,
+        lifecycle_segments.started_second,
+        lifecycle_segments.ended_second,
+        coalesce(evidence.start_uncertainty_seconds, 0) as uncertainty_before_seconds,
         cast(0 as bigint) as uncertainty_after_seconds
     from lifecycle_segments
-    where started_second < ended_second
+    left join evidence
+        on
+            lifecycle_segments.cluster_id = evidence.cluster_id
+            and lifecycle_segments.pod_uid = evidence.pod_uid
+            and lifecycle_segments.started_second = evidence.started_second
+    where lifecycle_segments.started_second < lifecycle_segments.ended_second
     union all
     select
         cluster_id,

@@ -39,6 +39,8 @@ lifecycle_times as (
         lifecycles.pod_uid,
         windows.window_number,
         greatest(lifecycles.started_second, windows.window_started_second) as started_second,
+        greatest(lifecycles.started_after_second, windows.window_started_second)
+            as started_after_second,
         least(lifecycles.known_until_second, windows.window_ended_second) as known_until_second,
         least(lifecycles.ended_by_second, windows.window_ended_second) as ended_by_second
     from lifecycles
@@ -71,6 +73,7 @@ both_times as (
         coalesce(lifecycle_times.pod_uid, sample_times.pod_uid) as pod_uid,
         coalesce(lifecycle_times.window_number, sample_times.window_number) as window_number,
         lifecycle_times.started_second,
+        lifecycle_times.started_after_second,
         greatest(lifecycle_times.known_until_second, lifecycle_times.started_second)
             as known_until_second,
         lifecycle_times.ended_by_second,
@@ -214,6 +217,10 @@ select
         as last_inside_second,
     sampled_from_second,
     sampled_until_second,
+    case
+        when first_sampled_second < started_second - {{ clock_tolerance_seconds() }} then 0
+        else greatest(started_second - greatest(started_after_second, absent_until_second), 0)
+    end as start_uncertainty_seconds,
     case
         when first_sampled_second is not null
             then

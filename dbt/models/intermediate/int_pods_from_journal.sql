@@ -39,6 +39,10 @@ pods as (
         max(observations.workload_name) as workload_name,
         min(observations.bound_second) as bound_second,
         min(observations.started_second) as started_second,
+        min(case when observations.started_second is not null then observations.restart_count end)
+            as first_restart_count,
+        max(case when observations.started_second is null then observations.observed_second end)
+            as last_waiting_second,
         min(case when observations.is_ended then observations.ended_second end) as ended_second,
         min(observations.observed_second) as first_observed_second,
         max(case when not observations.is_ended then observations.observed_second end)
@@ -114,6 +118,19 @@ select
     -- the end.
     case when started_second is not null then least(started_second, known_until_second) end
         as started_second,
+    -- The API server reports the current and the last run of a container. The first status with a
+    -- start may follow a restart; then the pod started after it was bound, and after each status
+    -- without a start, whose time is that of the collector's clock.
+    case
+        when started_second is null then null
+        when first_restart_count = 0 then least(started_second, known_until_second)
+        else
+            least(
+                greatest(bound_second, last_waiting_second - {{ clock_tolerance_seconds() }}),
+                started_second,
+                known_until_second
+            )
+    end as started_after_second,
     known_until_second,
     case
         when
