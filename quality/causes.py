@@ -43,8 +43,8 @@ class GapCause(StrEnum):
 
     NEVER_ASKED = "never asked"
     QUERY_FAILED = "query failed"
-    STORE_SILENT = "store gone in silence"
-    NOT_WHOLE = "response not complete"
+    STORE_MISSING = "store missing without a warning"
+    INCOMPLETE = "response not complete"
     PUSH_LOST = "push to the hub lost"
     TARGET_DOWN = "target down"
     METRIC_LOST = "metric not allowed or renamed"
@@ -81,7 +81,7 @@ def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> GapCause:
     if row.source != SAMPLES:
         return GapCause.COLLECTOR_LOST if not row.seen_count else GapCause.JOURNAL_GAP
     if row.is_response_incomplete:
-        return GapCause.NOT_WHOLE
+        return GapCause.INCOMPLETE
     health = metrics.get(HEALTH_METRIC)
     if health and health.is_whole and any(not one.is_whole for one in metrics.values()):
         steady = [
@@ -92,7 +92,7 @@ def cause_of(row: HourCoverage, metrics: Mapping[str, MetricHour]) -> GapCause:
         return GapCause.METRIC_LOST if any(one.is_whole for one in steady) else GapCause.TARGET_DOWN
     if metrics and not all(one.is_gone for one in metrics.values()):
         return GapCause.PUSH_LOST
-    return GapCause.STORE_SILENT
+    return GapCause.STORE_MISSING
 
 
 _CAUSE_OF_OUTCOME: Mapping[str, GapCause] = {

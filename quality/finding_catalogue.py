@@ -101,11 +101,12 @@ _KINDS = (
         means="Samples that were due in this time are missing, while the journal was unbroken. A "
         "single missed scrape is enough to be listed here. The finding names the cause, if the "
         "other evidence of the hour shows it: target down, metric not allowed or renamed, push to "
-        "the hub lost, store gone in silence, query failed, not queried; response not whole, if no "
-        "sample between others is missing and the response is incomplete (a warning, fewer stores "
-        "or fewer series than before); label renamed and value refused, if samples exist without "
-        "the label of their pod, node or device, or with a value that is not a count; label "
-        "invalid, if Kubernetes does not accept a UID or a name (`fct_refused_samples` has them).",
+        "the hub lost, store missing without a warning, query failed, never asked; response not "
+        "complete, if no sample between others is missing and the response is incomplete (a "
+        "warning, fewer stores or fewer series than before); label renamed and value refused, if "
+        "samples exist without the label of their pod, node or device, or with a value that is not "
+        "a count; label invalid, if Kubernetes does not accept a UID or a name "
+        "(`fct_refused_samples` has them).",
         bill="Amounts come from the lifecycle alone, to the second; they count towards the "
         "one-source limit of each tenant.",
         to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still find the "
@@ -346,7 +347,7 @@ _KINDS = (
     ),
     FindingKind(
         "TEN-001",
-        "namespace_made_again",
+        "namespace_recreated",
         blocks=False,
         remedy=Remedy.CORRECT,
         means="A namespace was deleted and created again: the same name, another UID, perhaps "

@@ -71,7 +71,7 @@ class NamespaceSeen:
 def recreated_uid_findings(lives: Sequence[NamespaceSeen]) -> list[Finding]:
     """One finding for each time that a name passed from one UID to the next."""
     return [
-        CATALOGUE["namespace_made_again"].finding(
+        CATALOGUE["namespace_recreated"].finding(
             where=f"cluster {after.cluster_id}, namespace {after.namespace}",
             seen=f"{before.namespace_uid} until {format_instant(before.last_seen_at)}, "
             f"{after.namespace_uid} from {format_instant(after.first_seen_at)}",

@@ -86,10 +86,10 @@ TROUBLES: Sequence[Trouble] = (
     Trouble(
         "store_vanishes",
         f"{EVER_SINCE}, warns_for: 0s",
-        "GAP-002 2 hours (thanos: store gone in silence",
+        "GAP-002 2 hours (thanos: store missing without a warning",
         SAMPLES_GONE,
     ),
-    Trouble("history_vanished", EVER_SINCE, "store gone in silence", SAMPLES_GONE),
+    Trouble("history_vanished", EVER_SINCE, "store missing without a warning", SAMPLES_GONE),
     Trouble("receiver_gone", WHILE_ASKED),
     Trouble("partial_response", f"{EVER_SINCE}, share: 20%", "response not complete",
             SAMPLES_GONE_OR_DISPUTED),
@@ -150,7 +150,7 @@ TROUBLES: Sequence[Trouble] = (
     Trouble("pod_labels_lost", IN_THE_HOURS, "GAP-008", "GAP-008", needs_devices=True),
     Trouble("hostname_label_renamed", IN_THE_HOURS, needs_devices=True),
     Trouble("model_renamed", IN_THE_HOURS, needs_devices=True),
-    Trouble("stowaway", "from: +0s, until: +2h, card: 7", "USE-001", "USE-001",
+    Trouble("unaccounted_process", "from: +0s, until: +2h, card: 7", "USE-001", "USE-001",
             needs_devices=True),
     Trouble(
         "forged_series",

@@ -127,10 +127,10 @@ class NodeUse:
     """The steps of all entities of one node."""
 
     def __init__(
-        self, node: Node, pods: Iterable[PodLifetime], stowaways: Sequence[UnaccountedProcess] = ()
+        self, node: Node, pods: Iterable[PodLifetime], processes: Sequence[UnaccountedProcess] = ()
     ) -> None:
         self.node = node
-        self.stowaways = stowaways
+        self.processes = processes
         self.entities = entities_of(node)
         self._holds: dict[str, list[tuple[PodLifetime, DeviceHold]]] = {}
         for pod in pods:
@@ -157,9 +157,9 @@ class NodeUse:
         changes = _Changes(low, high)
         for each in held:
             changes.add_hold(each, loads=loads)
-        for stowaway in self.stowaways if loads else ():
-            if stowaway.card_index == entity.card.index:
-                changes.add_unaccounted_process(entity, stowaway)
+        for process in self.processes if loads else ():
+            if process.card_index == entity.card.index:
+                changes.add_unaccounted_process(entity, process)
         return list(changes.steps(entity))
 
     def milliwatts(
@@ -298,12 +298,12 @@ class _Changes:
                     for begins, ends, pct in phases(use, low - origin, high - origin):
                         self._add_load(origin + begins, origin + ends, held.weight * pct)
 
-    def add_unaccounted_process(self, entity: Entity, stowaway: UnaccountedProcess) -> None:
-        low, high = max(self.low, stowaway.from_at), min(self.high, stowaway.until_at)
+    def add_unaccounted_process(self, entity: Entity, process: UnaccountedProcess) -> None:
+        low, high = max(self.low, process.from_at), min(self.high, process.until_at)
         if low < high:
             usable = entity.memory_mib - entity.reserved_mib
-            self._add_load(low, high, stowaway.pct)
-            self._add_memory(low, high, usable * stowaway.pct // 100)
+            self._add_load(low, high, process.pct)
+            self._add_memory(low, high, usable * process.pct // 100)
 
     def _add_load(self, low: int, high: int, pct: Fraction | int) -> None:
         self._loads[low] = self._loads.get(low, 0) + pct

@@ -258,7 +258,7 @@ SAMPLES = (
         Parameter("interval", "duration", 300, "the interval in the time of the fault"),
     ),
     kind(
-        "stowaway",
+        "unaccounted_process",
         "B19",
         "samples",
         "A process uses a card that no pod holds.",

@@ -138,14 +138,20 @@ def _devices(
     pods = on_nodes.get(node.name, ())
 
     def series(own: Sequence[Fault]) -> DeviceSeries:
-        loads = [_stowaway(fault) for fault in own if fault.kind == "stowaway"]
+        loads = [
+            _unaccounted_process(fault) for fault in own if fault.kind == "unaccounted_process"
+        ]
         resets = [fault.from_at for fault in own if fault.kind == "counter_reset"]
         intervals = NodeIntervals(NodeUse(node, pods, loads), resets)
         if target.job == AMD:
             return DeviceSeries(target, Amd(intervals))
         return DeviceSeries(target, Dcgm(intervals, dcgm.Style.of(cluster.monitoring)))
 
-    own = [f for f in faults.of("counter_reset", "stowaway") if text(f, "node") in ("", node.name)]
+    own = [
+        f
+        for f in faults.of("counter_reset", "unaccounted_process")
+        if text(f, "node") in ("", node.name)
+    ]
     source = series(own)
     if own:
         without = [(fault, series([f for f in own if f is not fault])) for fault in own]
@@ -153,6 +159,6 @@ def _devices(
     return [source], source.line_counts
 
 
-def _stowaway(fault: Fault) -> UnaccountedProcess:
+def _unaccounted_process(fault: Fault) -> UnaccountedProcess:
     card, pct = whole(fault, "card", 0), whole(fault, "pct", 60)
     return UnaccountedProcess(card, fault.from_at, fault.until_at, pct)

@@ -52,7 +52,13 @@ BROKEN_WATCHES = {  # seconds from the start of the fleet
     7: (3000, 4800),
     RESTARTED: (132, 4132),
 }
-ASKED_TWICE = ("cards_cut_anew", "exporter_outage", "restarts_and_crash_loops", "seed 4", "seed 8")
+ASKED_TWICE = (
+    "mig_layout_changed",
+    "exporter_outage",
+    "restarts_and_crash_loops",
+    "seed 4",
+    "seed 8",
+)
 NANOS_PER_SECOND = 1_000_000  # 3.60 an hour
 WITHOUT_A_PRICE = "T4"
 SEED = int(os.environ.get("SEED", "1"))
@@ -65,7 +71,7 @@ IN_PART = {"everything_at_once": 6}
 
 # Together with the seeds, they have every situation that the tests below require.
 VARIED = (
-    "cards_cut_anew",
+    "mig_layout_changed",
     "double_gap",
     "every_way_to_share",
     "evicted_without_an_end",
@@ -223,7 +229,7 @@ def own_breaks(fleet: Fleet) -> Spans:
     return [s[1:] for c in fleet.clusters for s in broken_watches(fleet, c.cluster_id)]
 
 
-UNSEEN = ("stowaway", "honor_labels_flipped", "card_unhealthy")
+UNSEEN = ("unaccounted_process", "honor_labels_flipped", "card_unhealthy")
 """These faults show only in fields of telemetry that are not queried here, or on no device."""
 
 

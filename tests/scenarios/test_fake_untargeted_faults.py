@@ -51,7 +51,7 @@ NO_EFFECT: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("late_arrival", {"delay": 0}),
     ("metric_renamed", {"to": "kube_pod_status_phase"}),
     ("shared_external_labels", {"as_cluster": "three"}),
-    ("stowaway", {"pct": 0}),
+    ("unaccounted_process", {"pct": 0}),
     ("truncated_result", {"series": 1_000_000}),
 )
 LATER_SECONDS = 88 * 3600

@@ -1,4 +1,4 @@
-"""`card_falls_ill`: the row of outages.csv that `gpu-ledger health` prints, approved and credited.
+"""`unhealthy_cards`: the row of outages.csv that `gpu-ledger health` prints, approved and credited.
 
 Put here: the way from a failed card to a credit.
 Not here: what counts as a problem (`dbt/models/marts/fct_gpu_health_cases.yml`).
@@ -50,7 +50,7 @@ def holder(fleet: Fleet) -> tuple[str, int]:
 
 
 def test_an_approved_proposal_credits_the_pod_of_the_failed_card(tmp_path: Path) -> None:
-    fleet = build_fleet(load_scenario("card_falls_ill"))
+    fleet = build_fleet(load_scenario("unhealthy_cards"))
     clock = driven(epoch(fleet.ended_at) + timedelta(hours=3))
     with serve(fleet, clock) as running:
         home = make_home(tmp_path / "home", fleet, running.thanos_url, running.kubernetes_urls)

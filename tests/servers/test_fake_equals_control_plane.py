@@ -76,8 +76,8 @@ MOMENTS = (
     Moment("init_and_sidecars", "lab", "2026-10-05T06:30:00Z", 'resource="nvidia_com_gpu"'),
     Moment("quota_and_queue", "full", "2026-10-05T03:47:56Z", "kube_pod_status_unschedulable{"),
     Moment("evicted_without_an_end", "lab", "2026-10-05T07:00:00Z", 'reason="Evicted"} 1'),
-    Moment("node_not_heard_of", "prod", "2026-10-05T07:30:00Z", 'status="unknown"} 1'),
-    Moment("namespace_made_again", "lab", "2026-10-05T09:00:05Z", 'phase="Terminating"} 1'),
+    Moment("node_without_heartbeat", "prod", "2026-10-05T07:30:00Z", 'status="unknown"} 1'),
+    Moment("namespace_recreated", "lab", "2026-10-05T09:00:05Z", 'phase="Terminating"} 1'),
 )
 
 

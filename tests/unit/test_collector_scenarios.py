@@ -23,19 +23,19 @@ from ingestion.kubernetes.pull import pull_hours
 from tests.collected import World, world
 
 QUIET = [
-    "card_falls_ill",
-    "cards_cut_anew",
+    "unhealthy_cards",
+    "mig_layout_changed",
     "evicted_without_an_end",
     "every_way_to_share",
     "init_and_sidecars",
-    "namespace_made_again",
+    "namespace_recreated",
     "node_drained_mid_hour",
-    "node_not_heard_of",
+    "node_without_heartbeat",
     "odd_names_and_labels",
     "quota_and_queue",
     "relabelled_node",
     "restarts_and_crash_loops",
-    "same_name_another_pod",
+    "pod_name_reused",
     "shorter_than_a_scrape",
     "thin_line",
 ]
@@ -301,7 +301,7 @@ def check_quotas(cluster: SimulatedCluster, rows: list[Row], fleet: Fleet) -> No
 
 
 def test_a_recreated_namespace_has_two_uids_and_an_end_between(tmp_path: Path) -> None:
-    fleet = build_fleet(load_scenario("namespace_made_again"))
+    fleet = build_fleet(load_scenario("namespace_recreated"))
     (cluster,) = fleet.clusters
     twice = [n.name for n in cluster.namespaces if _lives(cluster, n.name) > 1]
     assert twice

@@ -68,8 +68,12 @@ def test_all_unknown_targets_are_listed_with_the_existing_ones() -> None:
         ("rbac_lost, resource: podz", "resource", "no resource 'podz'"),
         ("card_unhealthy, card: 4", "card", "no card 4 of any node"),
         ("card_unhealthy, card: -1", "card", "no card -1 of any node"),
-        ("stowaway, node: cpu", "card", "no card 0 of node cpu"),
-        ("stowaway, cluster: west, card: 2", "card", "no card 2 of any node in cluster west"),
+        ("unaccounted_process, node: cpu", "card", "no card 0 of node cpu"),
+        (
+            "unaccounted_process, cluster: west, card: 2",
+            "card",
+            "no card 2 of any node in cluster west",
+        ),
         ("replica_scrape_lost, replica: 2", "replica", "no Prometheus replica 2"),
         (
             "store_vanishes, cluster: west, replica: 1",

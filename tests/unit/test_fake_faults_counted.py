@@ -65,7 +65,7 @@ SAMPLES: dict[str, tuple[tuple[int, int, Mapping[str, object]], list[Asked], Ask
         [(f"{TRAIN}[10m]", 1800)],
         (f"{TRAIN}[1h]", HOUR),
     ),
-    "stowaway": (
+    "unaccounted_process": (
         (3000, 3300, {"node": "node-b"}),
         [
             ('DCGM_FI_DEV_GPU_UTIL{Hostname="node-b"}[10m]', 1800),

@@ -298,7 +298,9 @@ def test_passthrough_cards_have_their_own_resource() -> None:
     assert len(pods(cluster, "vm")[0].holds) == 1
 
 
-@pytest.mark.parametrize("name", ["cards_cut_anew", "card_falls_ill", "node_not_heard_of", "demo"])
+@pytest.mark.parametrize(
+    "name", ["mig_layout_changed", "unhealthy_cards", "node_without_heartbeat", "demo"]
+)
 def test_the_free_devices_are_known_at_every_event(name: str) -> None:
     read = load_scenario(name)
     faults = as_faults(read.scenario, cluster_ids(read.scenario))

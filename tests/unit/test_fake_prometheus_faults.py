@@ -330,7 +330,7 @@ def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     assert after[-1][1] == int((after[-1][0] - 600) * 400_000)
 
 
-@check("stowaway")
+@check("unaccounted_process")
 def _(with_it: Callable[..., Thanos], honest: Thanos) -> None:
     query = 'DCGM_FI_DEV_GPU_UTIL{Hostname="node-b",gpu="1"}[1h]'
     used = with_it(600, 1200, node="node-b", card=1, pct=60)

@@ -31,8 +31,8 @@ def _source(name: str) -> FleetSeries:
     "name",
     [
         "restarts_and_crash_loops",  # pods that start and end, two replicas
-        "namespace_made_again",
-        "same_name_another_pod",
+        "namespace_recreated",
+        "pod_name_reused",
         "shorter_than_a_scrape",  # one pod that a scrape met, and one that none met
         "odd_names_and_labels",
     ],
