@@ -71,8 +71,9 @@ test-deep: $(READY) ## Commands of the pages as written, processes, simulated te
 servers: $(READY) ## Build the real servers that tests talk to, once per pinned version.
 	@$(BIN)/python -m tests.servers.build
 
+# More processes than of the other tiers: most of these tests wait for a server.
 test-servers: servers $(SPARK) ## Tests against real servers; lists the missing ones.
-	@$(PYTEST) -m servers tests/servers
+	@$(PYTEST) -n 5 -m servers tests/servers
 
 # N is the number of examples of each property and of simulated tenant-months.
 explore: N ?= 1000
