@@ -11,7 +11,7 @@ from exporters. The model that searches for anomalies has no data about the plan
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,11 +63,11 @@ def _of_node(
 ) -> Iterator[Row]:
     intervals = NodeIntervals(NodeUse(node, pods))
     for day in range(first_second // DAY, first_second // DAY + days):
-        sums: dict[tuple[Any, ...], Counter[str]] = {}
+        sums: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
         for interval in intervals.day(day):
             for hour, seconds in _hours(interval):
                 key = (*_identity(node, interval), *_holder(interval), hour)
-                _add(sums.setdefault(key, Counter()), interval, node, seconds)
+                _add(sums[key], interval, node, seconds)
         for key, total in sums.items():
             yield _row(cluster, key, total)
 
