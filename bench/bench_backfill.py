@@ -171,7 +171,7 @@ def measure(days: int = DAYS) -> list[Measurement]:
                 timed(lambda: steps.refresh(alone, period)),
                 timed(lambda: (steps.check_period(alone, period), publish(alone))),
             ]
-            hours = {"from_hour": f"{last.started_at:%Y-%m-%dT%H}", "again": True}
+            hours = {"from_hour": f"{last.started_at:%Y-%m-%dT%H}", "all_hours": True}
             hours |= {"until_hour": f"{last.ended_at:%Y-%m-%dT%H}"}
             config = {"ops": {"pull_configured_hours": {"config": hours}}}
             cycle = [

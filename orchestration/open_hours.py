@@ -109,11 +109,12 @@ def windows_to_pull(
     hours: Interval,
     clusters: Sequence[str] = (),
     sources: Sequence[Source] = (),
-    again: bool = False,
+    all_hours: bool = False,
 ) -> list[tuple[str, Source, Interval]]:
     """The windows to query in an interval that a user or a Dagster run names.
 
-    Hours that are over, incomplete, and can still be backfilled; with `again` all that are over.
+    Hours that are over, incomplete, and can still be backfilled; with `all_hours`
+    all hours that are over.
     Unlike `due_windows`, this has no waiting times.
     """
     now = opened.clock.now()
@@ -129,7 +130,7 @@ def windows_to_pull(
     entries = [
         entry
         for entry in hour_ledger(expected, attempts)
-        if again or _can_be_backfilled(opened, entry, now)
+        if all_hours or _can_be_backfilled(opened, entry, now)
     ]
     return [
         (

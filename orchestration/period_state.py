@@ -34,7 +34,7 @@ REMEDY = "delete it: the next refresh and check of the period write it again"
 FINDINGS_KEPT = 100
 """Blocking findings in the file; the tables in the warehouse have all of them."""
 
-CLEAN = "ready: nothing blocks the close"
+READY_TO_CLOSE = "ready: nothing blocks the close"
 
 
 class BuiltState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,21 +161,21 @@ def closable_periods(opened: OpenHome) -> list[BillingPeriod]:
 
 
 def close_obstacles(opened: OpenHome, period: BillingPeriod) -> str:
-    """`CLEAN`, or a sentence with the reasons why the period cannot be closed now."""
+    """`READY_TO_CLOSE`, or a sentence with the reasons why the period cannot be closed now."""
     state = checked_state(opened.home, period)
     if state is None:
         return "not checked yet"
     if needs_build(opened, period) or needs_check(opened.home, period):
         return f"checked at {state.checked_at}, and changed since"
     if state.billable:
-        return CLEAN
+        return READY_TO_CLOSE
     named = "; ".join(f"{entry.code} {entry.where}: {entry.seen}" for entry in state.blocking[:5])
     missing = ", ".join(f"the check {name} was not executed" for name in state.missing_checks)
     return "; ".join(part for part in (named, missing) if part)
 
 
 def close_proposal(opened: OpenHome) -> str:
-    """The reasons why no month is closed now, and the command that closes each clean one."""
+    """The reasons why no month is closed now, and the command that closes each ready one."""
     lines = []
     for period in open_hours.open_periods(opened):
         until = closes_from(period, opened.decisions)
@@ -184,7 +184,7 @@ def close_proposal(opened: OpenHome) -> str:
             continue
         obstacles = close_obstacles(opened, period)
         command = f"gpu-ledger close {period} --issue {opened.option}"
-        how = f" To close it: {command}" if obstacles == CLEAN else ""
+        how = f" To close it: {command}" if obstacles == READY_TO_CLOSE else ""
         lines.append(f"{period}: {obstacles}.{how}")
     if not opened.settings.close_on_schedule:
         lines.append("close_on_schedule is off: close the month manually.")

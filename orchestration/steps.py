@@ -88,7 +88,7 @@ def pull(
     windows = [
         PullWindow(cluster_id, source, window, f"{cluster_id} {source} {window.started_at:%d %b}")
         for cluster_id, source, window in open_hours.windows_to_pull(
-            opened, hours, clusters, sources, again=not only_due
+            opened, hours, clusters, sources, all_hours=not only_due
         )
     ]
     return pull_windows(opened, windows, progress, errors)
@@ -127,7 +127,7 @@ def recheck(
     progress: Progress | None = None,
 ) -> RecheckResult:
     """Compare sample counts with the stores, and query the hours that differ."""
-    windows = open_hours.windows_to_pull(opened, hours, clusters, [Source.THANOS], again=True)
+    windows = open_hours.windows_to_pull(opened, hours, clusters, [Source.THANOS], all_hours=True)
     landed = opened.landing.attempts(source=Source.THANOS)
     attempts: list[Attempt] = []
     unanswered: dict[str, str] = {}

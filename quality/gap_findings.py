@@ -35,7 +35,7 @@ def command(report: GapReport) -> str:
 def pull_command(cluster_id: str, hours: Interval) -> str:
     return (
         f"gpu-ledger pull --cluster {cluster_id} --hours "
-        f"{format_instant(hours.started_at)}..{format_instant(hours.ended_at)} --again"
+        f"{format_instant(hours.started_at)}..{format_instant(hours.ended_at)} --all"
     )
 
 

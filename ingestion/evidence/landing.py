@@ -63,7 +63,7 @@ class BodyChanged(EvidenceChanged):
         hours = f"{window.started_at:%Y-%m-%dT%H}..{window.ended_at:%Y-%m-%dT%H}"
         whose = f"--cluster {attempt.cluster_id} --source {attempt.source.value}"
         return BodyChanged(
-            *self._told, pull_command=f"gpu-ledger pull --hours {hours} {whose} --again"
+            *self._told, pull_command=f"gpu-ledger pull --hours {hours} {whose} --all"
         )
 
 

@@ -28,7 +28,7 @@ Examples:
   gpu-ledger pull                                          all due hours
   gpu-ledger pull --period 2026-10                         the due hours of a month
   gpu-ledger pull --hours 2026-10-03T00..2026-10-03T06     six hours
-  gpu-ledger pull --period 2026-10 --cluster CLUSTER_ID --again
+  gpu-ledger pull --period 2026-10 --cluster CLUSTER_ID --all
   gpu-ledger pull --period 2026-10 --recheck               samples that arrived late, before a close
 """
 
@@ -44,7 +44,7 @@ Examples:
     type=click.Choice(["thanos", "kubernetes"]),
     help="Only this source.",
 )
-@click.option("--again", is_flag=True, help="Also query hours that are complete.")
+@click.option("--all", "all_hours", is_flag=True, help="Also query hours that are complete.")
 @click.option(
     "--recheck",
     is_flag=True,
@@ -57,7 +57,7 @@ def pull(
     window: Interval | None,
     clusters: tuple[str, ...],
     sources: tuple[str, ...],
-    again: bool,
+    all_hours: bool,
     recheck: bool,
     home_path: Path,
     output: str,
@@ -74,10 +74,10 @@ def pull(
     window = window or (period.interval if period else None)
     opened = OpenHome.at(home_path)
     if recheck:
-        if window is None or again or "kubernetes" in sources:
+        if window is None or all_hours or "kubernetes" in sources:
             raise click.UsageError(
                 "--recheck compares the sample counts of --hours or of a month; it excludes "
-                "--again and --source kubernetes, because a journal does not change"
+                "--all and --source kubernetes, because a journal does not change"
             )
         return _recheck(opened, window, clusters, output)
     errors: list[LedgerError] = []
@@ -96,7 +96,7 @@ def pull(
                 window,
                 clusters=clusters,
                 sources=[Source(source) for source in sources],
-                only_due=not again,
+                only_due=not all_hours,
                 progress=report,
                 errors=errors,
             )

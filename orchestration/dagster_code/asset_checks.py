@@ -86,17 +86,17 @@ def period_check_results(
         },
     )
     for kind in CATALOGUE.values():
-        found = [finding for finding in result.findings if finding.name == kind.name]
+        findings = [finding for finding in result.findings if finding.name == kind.name]
         yield dg.AssetCheckResult(
             asset_key=asset,
             check_name=kind.name,
-            passed=not found,
+            passed=not findings,
             severity=dg.AssetCheckSeverity.ERROR if kind.blocks else dg.AssetCheckSeverity.WARN,
             metadata={
                 "code": kind.code,
-                "found": len(found),
+                "found": len(findings),
                 "findings": dg.MetadataValue.md(
-                    findings_table(found, evidence) if found else "None."
+                    findings_table(findings, evidence) if findings else "None."
                 ),
             },
         )
@@ -161,18 +161,21 @@ def evidence_evaluations(
 ) -> list[dg.AssetCheckEvaluation]:
     """The results of the two checks of each source, from its hours."""
     now = opened.clock.now()
-    found = []
+    evaluations = []
     for (cluster_id, source), key in keys.items():
         due = [
             entry
             for entry in entries
             if (entry.cluster_id, entry.source) == (cluster_id, source) and is_ready(entry, now)
         ]
-        found += [_completeness(opened, key, due, now), _freshness(key, due)]
-    return found
+        evaluations += [
+            _evaluate_completeness(opened, key, due, now),
+            _evaluate_freshness(key, due),
+        ]
+    return evaluations
 
 
-def _completeness(
+def _evaluate_completeness(
     opened: OpenHome, key: dg.AssetKey, due: Sequence[HourEntry], now: datetime
 ) -> dg.AssetCheckEvaluation:
     incomplete = [entry for entry in due if not is_complete(entry)]
@@ -200,7 +203,7 @@ def _completeness(
     )
 
 
-def _freshness(key: dg.AssetKey, due: Sequence[HourEntry]) -> dg.AssetCheckEvaluation:
+def _evaluate_freshness(key: dg.AssetKey, due: Sequence[HourEntry]) -> dg.AssetCheckEvaluation:
     behind = 0
     for entry in reversed(due):
         if is_complete(entry):

@@ -146,7 +146,7 @@ def unreported_incomplete_hours(
     entries: Sequence[HourEntry],
     place: tuple[str, Source],
     key: dg.AssetKey,
-    busy: Set[datetime] = frozenset(),
+    in_progress: Set[datetime] = frozenset(),
 ) -> Iterator[tuple[HourEntry, HourResponse]]:
     """Incomplete hours that were queried and have no observation of their latest response."""
     incomplete = [
@@ -155,7 +155,7 @@ def unreported_incomplete_hours(
         if (entry.cluster_id, entry.source) == place
         and entry.responses
         and not is_complete(entry)
-        and entry.hour_started_at not in busy
+        and entry.hour_started_at not in in_progress
     ]
     for first in range(0, len(incomplete), HOURS_AT_ONCE):
         some = incomplete[first : first + HOURS_AT_ONCE]
@@ -351,7 +351,7 @@ def _next_command(opened: OpenHome, key: dg.AssetKey, entry: HourEntry, backfill
             opened,
             f"gpu-ledger pull --hours {hours_argument(window)}",
             cluster,
-            f"--source {entry.source.value} --again",
+            f"--source {entry.source.value} --all",
         )
         here = f"Or [materialize this partition]({partition_link(key, hour)})."
         return f"{command}\n{here} The sensor hours_due queries it again as well."

@@ -55,7 +55,7 @@ class PullHours(dg.Config):
     sources: list[str] = Field(
         default=[], description="Only these sources, thanos or kubernetes; both when empty."
     )
-    again: bool = Field(default=False, description="Also query hours that are complete.")
+    all_hours: bool = Field(default=False, description="Also query hours that are complete.")
 
     @property
     def window(self) -> Interval:
@@ -82,7 +82,7 @@ def pull_configured_hours(
             config.window,
             clusters=config.clusters,
             sources=[Source(source) for source in config.sources],
-            only_due=not config.again,
+            only_due=not config.all_hours,
             errors=errors,
         )
     _report_attempts(context, opened, attempts, errors)
@@ -115,12 +115,12 @@ def pull_due(
     with report_errors():
         opened = ledger_home.open()
         tag_run(context, opened.clock.now())
-        todo = choose_windows(
+        due_windows = choose_windows(
             open_hours.due_windows(opened, open_hours.open_entries(opened)), config.hours
         )
-        for due in todo[config.windows_limit :]:
+        for due in due_windows[config.windows_limit :]:
             context.log.info(f"left for the next run: {due.cluster_id} {due.window}")
-        attempts = steps.pull_due_hours(opened, todo[: config.windows_limit], errors=errors)
+        attempts = steps.pull_due_hours(opened, due_windows[: config.windows_limit], errors=errors)
     _report_attempts(context, opened, attempts, errors)
 
 
@@ -129,11 +129,11 @@ def pull_due_hours() -> None:
     pull_due()
 
 
-def choose_windows(todo: Sequence[DueWindow], hours: DueHours) -> list[DueWindow]:
+def choose_windows(due_windows: Sequence[DueWindow], hours: DueHours) -> list[DueWindow]:
     """The windows that a run queries, in their order."""
     return [
         due
-        for due in todo
+        for due in due_windows
         if hours is DueHours.ALL
         or (hours is DueHours.LIVE and due.is_live)
         or (hours is DueHours.LATE_DATA and due.why is DueReason.LATE_DATA)
@@ -214,11 +214,11 @@ def close_one_period(
 
 def _recheck(context: dg.OpExecutionContext, opened: OpenHome, period: BillingPeriod) -> None:
     """Compare sample counts with the stores; the close does not need a response of each store."""
-    found = steps.recheck_before_close(opened, period)
-    for name, why in sorted(found.unanswered.items()):
+    result = steps.recheck_before_close(opened, period)
+    for name, why in sorted(result.unanswered.items()):
         context.log.warning(f"Not compared: {name}: {why}")
-    if found.differing_count:
-        context.log.info(f"{found.differing_count} hours differed and were pulled again.")
+    if result.differing_count:
+        context.log.info(f"{result.differing_count} hours differed and were pulled again.")
 
 
 @dg.job(

@@ -80,15 +80,15 @@ def build_events(
             metadata["dagster/row_count"] = result.row_counts[model.name]
         yield dg.MaterializeResult(asset_key=model_key(model.name), metadata=metadata)
     for test in graph.tests:
-        ran = result.dbt_results.get(test.name)
+        test_result = result.dbt_results.get(test.name)
         yield dg.AssetCheckResult(
             asset_key=model_key(test.model),
             check_name=test.name,
-            passed=ran is not None and ran.passed,
+            passed=test_result is not None and test_result.passed,
             metadata={
-                "status": ran.status if ran else "not executed",
-                "rows evaluated": ran.evaluated_row_count if ran else 0,
-                "rows failed": ran.failed_row_count if ran else 0,
+                "status": test_result.status if test_result else "not executed",
+                "rows evaluated": test_result.evaluated_row_count if test_result else 0,
+                "rows failed": test_result.failed_row_count if test_result else 0,
             },
         )
 
@@ -142,8 +142,8 @@ def _evidence_deps(model: Model, evidence: EvidenceKeys) -> Sequence[dg.AssetKey
     if not model.reads:
         return []
     sources = SOURCES_OF.get(model.reads, ())
-    found = [key for (_, source), key in evidence.items() if source in sources]
-    return found if sources else [DECISIONS]
+    keys = [key for (_, source), key in evidence.items() if source in sources]
+    return keys if sources else [DECISIONS]
 
 
 def _check_spec(test: ModelTest) -> dg.AssetCheckSpec:

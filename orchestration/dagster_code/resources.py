@@ -61,8 +61,8 @@ def report_errors() -> Iterator[None]:
     """Fail the run with the four parts of an error; if the warehouse is locked, retry later."""
     try:
         yield
-    except WarehouseInUse as busy:
-        raise dg.RetryRequested(WAREHOUSE_TRIES, WAREHOUSE_WAIT_SECONDS) from busy
+    except WarehouseInUse as error:
+        raise dg.RetryRequested(WAREHOUSE_TRIES, WAREHOUSE_WAIT_SECONDS) from error
     except LedgerError as error:
         raise dg.Failure(
             description=error.message(),

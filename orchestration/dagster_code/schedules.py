@@ -15,7 +15,7 @@ from orchestration.dagster_code.jobs import DueHours, close_period, pull_due_hou
 from orchestration.dagster_code.resources import HomeParameter
 from orchestration.dagster_code.run_tags import PERIOD, PRIORITY, REQUESTED_BY
 from orchestration.dagster_code.sensors import LIVE_PRIORITY, OLD_PRIORITY, period_request
-from orchestration.period_state import CLEAN
+from orchestration.period_state import READY_TO_CLOSE
 
 HOURLY = "12 * * * *"
 """The last samples of an hour arrive within two rounds of remote write: eleven minutes."""
@@ -115,16 +115,16 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         opened = ledger_home.open()
         # Only the oldest: periods are closed in order.
         oldest = period_state.closable_periods(opened)[:1]
-        clean = [p for p in oldest if period_state.close_obstacles(opened, p) == CLEAN]
-        if not clean or not opened.settings.close_on_schedule:
+        ready = [p for p in oldest if period_state.close_obstacles(opened, p) == READY_TO_CLOSE]
+        if not ready or not opened.settings.close_on_schedule:
             yield dg.SkipReason(period_state.close_proposal(opened))
             return
-        checked = period_state.checked_state(opened.home, clean[0])
+        checked = period_state.checked_state(opened.home, ready[0])
         facts = checked.facts_sha256 if checked else ""
-        config = {"period": clean[0].name, "issue": True, "facts_sha256": facts}
+        config = {"period": ready[0].name, "issue": True, "facts_sha256": facts}
         yield dg.RunRequest(
             run_config={"ops": {"close_one_period": {"config": config}}},
-            tags={PERIOD: clean[0].name, REQUESTED_BY: "period_close"},
+            tags={PERIOD: ready[0].name, REQUESTED_BY: "period_close"},
         )
 
     @dg.schedule(

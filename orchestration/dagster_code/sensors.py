@@ -103,7 +103,7 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
         context: dg.SensorEvaluationContext, ledger_home: HomeParameter
     ) -> dg.SensorResult:
         # In this order: an hour that lands between the two readings is in the second one.
-        busy = hours_in_progress(context.instance, keys)
+        in_progress = hours_in_progress(context.instance, keys)
         requested = due_in_progress(context.instance)
         opened = ledger_home.open()
         entries = open_hours.open_entries(opened)
@@ -114,9 +114,9 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
             for state in evidence_evaluations(opened, entries, keys)
         }
         changed = [s for name, s in states.items() if last_passed.get(name) is not s.passed]
-        todo = [due for due in open_hours.due_windows(opened, entries) if not requested(due)]
-        pulls = run_requests(todo, keys, busy)
-        checks = _check_requests(context.instance, entries, keys, busy)
+        due_windows = [w for w in open_hours.due_windows(opened, entries) if not requested(w)]
+        pulls = run_requests(due_windows, keys, in_progress)
+        checks = _check_requests(context.instance, entries, keys, in_progress)
         requests = [*pulls[:REQUESTS_LIMIT], *checks]
         passed = {name: state.passed for name, state in states.items()}
         return dg.SensorResult(
@@ -130,14 +130,16 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
 
 
 def run_requests(
-    todo: Sequence[DueWindow], keys: EvidenceKeys, busy: Mapping[dg.AssetKey, set[datetime]]
+    due_windows: Sequence[DueWindow],
+    keys: EvidenceKeys,
+    in_progress: Mapping[dg.AssetKey, set[datetime]],
 ) -> list[dg.RunRequest]:
     """One run per window: the sources with the same due hours are queried together."""
     by_window: dict[tuple[bool, Interval], list[tuple[dg.AssetKey, DueWindow]]] = {}
-    for due in todo:
+    for due in due_windows:
         key = keys.get((due.cluster_id, due.source))
         # A cluster that is newer than the loaded definitions is pulled by the jobs.
-        if key is None or busy.get(key, set()) & set(due.window.hours()):
+        if key is None or in_progress.get(key, set()) & set(due.window.hours()):
             continue
         by_window.setdefault((due.is_live, due.window), []).append((key, due))
     return [_request(window, is_live, due) for (is_live, window), due in by_window.items()]
@@ -163,7 +165,7 @@ def _check_requests(
     instance: dg.DagsterInstance,
     entries: Sequence[HourEntry],
     keys: EvidenceKeys,
-    busy: Mapping[dg.AssetKey, set[datetime]],
+    in_progress: Mapping[dg.AssetKey, set[datetime]],
 ) -> list[dg.RunRequest]:
     """A run of checks for sources with an incomplete hour that is not reported.
 
@@ -173,7 +175,9 @@ def _check_requests(
         key
         for place, key in keys.items()
         if any(
-            unreported_incomplete_hours(instance, entries, place, key, busy.get(key, frozenset()))
+            unreported_incomplete_hours(
+                instance, entries, place, key, in_progress.get(key, frozenset())
+            )
         )
     ]
     if not unreported or any(run.tags.get(WHY) == UNREPORTED for run in runs_in_progress(instance)):
@@ -191,7 +195,7 @@ def hours_in_progress(
     instance: dg.DagsterInstance, keys: EvidenceKeys
 ) -> dict[dg.AssetKey, set[datetime]]:
     """The hours of runs that have not ended."""
-    busy: dict[dg.AssetKey, set[datetime]] = {}
+    in_progress: dict[dg.AssetKey, set[datetime]] = {}
     everything = set(keys.values())
     for run in runs_in_progress(instance):
         first = run.tags.get(RANGE_START) or run.tags.get("dagster/partition", "")
@@ -199,8 +203,8 @@ def hours_in_progress(
         for key in everything & set(run.asset_selection or ()):
             if first:
                 window = Interval(hour_of_name(first), hour_of_name(last) + HOUR)
-                busy.setdefault(key, set()).update(window.hours())
-    return busy
+                in_progress.setdefault(key, set()).update(window.hours())
+    return in_progress
 
 
 def due_in_progress(instance: dg.DagsterInstance) -> Callable[[DueWindow], bool]:
@@ -284,14 +288,14 @@ def period_sensors(jobs: Mapping[str, Any]) -> list[Any]:
     ) -> dg.SensorResult:
         opened = ledger_home.open()
         periods = open_hours.open_periods(opened)
-        todo = [
+        unchecked = [
             period
             for period in periods
             if period_state.needs_check(opened.home, period)
             and not period_state.needs_build(opened, period)
         ]
         writers = ("refresh_period", "draft_period", "check_period")
-        free = _periods_without_runs(context.instance, todo, writers)
+        free = _periods_without_runs(context.instance, unchecked, writers)
         return dg.SensorResult(
             run_requests=[period_request(period, "facts_unchecked") for period in free],
             skip_reason=None if free else period_state.close_proposal(opened),

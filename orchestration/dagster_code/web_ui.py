@@ -216,7 +216,7 @@ def stop(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
 def page_links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
     """The pages that an operator needs, with one for each missing hour."""
     keys = evidence_keys(opened.decisions.clusters)
-    found = [
+    links = [
         ("all assets", f"{url}/asset-groups"),
         *(
             (f"hours: {key.to_user_string()}", f"{url}{partitions_link(key)}")
@@ -234,7 +234,7 @@ def page_links(opened: OpenHome, url: str) -> list[tuple[str, str]]:
     for entry in gaps[:LINKS_LIMIT]:
         key = keys[entry.cluster_id, entry.source]
         hour = f"missing: {key.to_user_string()} {entry.hour_started_at:%Y-%m-%dT%H}"
-        found.append((hour, f"{url}{partition_link(key, entry.hour_started_at)}"))
+        links.append((hour, f"{url}{partition_link(key, entry.hour_started_at)}"))
     if len(gaps) > LINKS_LIMIT:
-        found.append((f"and {len(gaps) - LINKS_LIMIT} more missing hours", f"{url}/assets"))
-    return found
+        links.append((f"and {len(gaps) - LINKS_LIMIT} more missing hours", f"{url}/assets"))
+    return links

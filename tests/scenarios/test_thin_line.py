@@ -1173,7 +1173,7 @@ def test_the_json_of_a_bundle_and_a_pull_matches_its_schema(
     ran = CliRunner().invoke(cli, ["verify", str(bundle), "-o", "json"])
     assert differences("verify", ran.stdout) == []
     shutil.copytree(demo.opened.home.path, tmp_path / "home")
-    hour = ["--hours", "2026-10-01T00..2026-10-01T01", "--again", "--home", str(tmp_path / "home")]
+    hour = ["--hours", "2026-10-01T00..2026-10-01T01", "--all", "--home", str(tmp_path / "home")]
     ran = CliRunner().invoke(cli, ["pull", *hour, "-o", "json"])
     assert len(json.loads(ran.stdout)) == 2
     assert differences("pull", ran.stdout) == []

@@ -39,7 +39,7 @@ COMMANDS = (
     ("doctor",),
     ("doctor", "-o", "json"),
     ("pull", "--hours", "2026-10-01T00..2026-10-01T02"),
-    ("--json-errors", "pull", "--hours", "2026-10-01T02..2026-10-01T03", "--again"),
+    ("--json-errors", "pull", "--hours", "2026-10-01T02..2026-10-01T03", "--all"),
     ("hours", "2026-10"),
     ("refresh", "--period", "2026-10"),
     ("gaps", "2026-10"),

@@ -95,7 +95,7 @@ def test_a_gap_shows_time_cause_tenants_pods_amount_and_remedy(tmp_path: Path) -
     # A third of an hour at 3.60.
     assert (gap["at_stake"], gap["currency"]) == ("1.2", "EUR")
     command = (
-        "gpu-ledger pull --cluster c1 --hours 2026-10-20T10:00:00Z..2026-10-20T11:00:00Z --again"
+        "gpu-ledger pull --cluster c1 --hours 2026-10-20T10:00:00Z..2026-10-20T11:00:00Z --all"
     )
     assert gap["command"] == command
     assert shown.stdout.endswith(f"Backfill or accept:\n  {command}\n")

@@ -191,7 +191,7 @@ def test_pulling_by_name_queries_only_the_missing_hours(dagster: Dagster) -> Non
     assert attempts(dagster.home, Source.THANOS) == 0
     assert dagster.job("pull_hours", hours).success
     assert attempts(dagster.home, Source.KUBERNETES) == 1
-    assert dagster.job("pull_hours", hours | {"again": True}).success
+    assert dagster.job("pull_hours", hours | {"all_hours": True}).success
     assert attempts(dagster.home, Source.KUBERNETES) == 2
 
 

@@ -198,7 +198,7 @@ def test_a_second_pull_repairs_damage_and_reports_it(tmp_path: Path) -> None:
     [problem] = Landing(FolderStore(tmp_path / "landing")).verify().problems
     assert digest in problem.where
     assert (
-        "gpu-ledger pull --hours 2026-10-01T10..2026-10-01T11 --cluster c1 --source thanos --again"
+        "gpu-ledger pull --hours 2026-10-01T10..2026-10-01T11 --cluster c1 --source thanos --all"
         in problem.remedy
     )
     second = pull(tmp_path)
@@ -219,7 +219,7 @@ def test_a_journal_that_is_landed_again_repairs_its_segments(tmp_path: Path) -> 
     pull_journal("c1", window, spool, Landing(landing), late)
     flip_one_byte(tmp_path)
     [problem] = Landing(landing).verify().problems
-    assert "--source kubernetes --again" in problem.remedy
+    assert "--source kubernetes --all" in problem.remedy
     attempt = pull_journal("c1", window, spool, Landing(landing), late)
     assert attempt.draft.facts == {"bodies_repaired": 1}
     assert Landing(landing).verify().problems == ()

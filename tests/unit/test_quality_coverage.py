@@ -83,7 +83,7 @@ def test_an_hour_missing_in_both_sources_blocks_and_is_named() -> None:
     assert "cluster c1, 2026-10-09T09:00:00Z to 2026-10-09T10:00:00Z" in finding.where
     assert "1 hour, 3600 s seen by no source" in finding.seen
     assert finding.what_to_do == (
-        "gpu-ledger pull --cluster c1 --hours 2026-10-09T09:00:00Z..2026-10-09T10:00:00Z --again"
+        "gpu-ledger pull --cluster c1 --hours 2026-10-09T09:00:00Z..2026-10-09T10:00:00Z --all"
     )
 
 
@@ -158,7 +158,7 @@ def test_an_outage_with_edges_inside_hours_is_one_row_with_all_counts() -> None:
         "thanos: query failed, 60 of 60 samples missing: status 503",
         "thanos: target down, 90 of 120 samples missing",
     )
-    assert command(report).endswith("--hours 2026-10-09T05:00:00Z..2026-10-09T09:00:00Z --again")
+    assert command(report).endswith("--hours 2026-10-09T05:00:00Z..2026-10-09T09:00:00Z --all")
 
 
 def test_two_gaps_of_one_hour_count_its_samples_once() -> None:

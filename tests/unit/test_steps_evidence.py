@@ -79,7 +79,7 @@ def test_an_hour_without_backfill_is_pulled_only_with_again(tmp_path: Path) -> N
         old = replace(opened, clock=StoppedClock(at(0) + timedelta(days=366)))
         samples = [Source.THANOS]
         assert open_hours.windows_to_pull(old, DAY, sources=samples) == []
-        assert len(open_hours.windows_to_pull(old, DAY, sources=samples, again=True)) == 1
+        assert len(open_hours.windows_to_pull(old, DAY, sources=samples, all_hours=True)) == 1
 
 
 def test_complete_hours_are_not_pulled_twice(tmp_path: Path) -> None:
