@@ -43,7 +43,6 @@ BETWEEN = {
     "node-hours": (
         "int_shared_card_changes",
         "int_node_offers",
-        "int_node_class_use",
         "int_slice_events",
         "int_slices_placed",
         "int_node_levels",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,14 +62,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Event = tuple[int, str, str, int, int]
+Kind = tuple[str, str, int]
+"""Quantity, profile and replicas of an event."""
+
 Slices = frozenset[tuple[tuple[str, int], int]]
 """The profile and replicas of slices, and the number of these slices."""
 
 NO_SLICES: Slices = frozenset()
 
 
+class CardCounts(NamedTuple):
+    """Numbers of cards of a node class, with and without slices."""
+
+    running_cards: int
+    running_cut_cards: int
+    allocatable_cards: int
+    offering_cards: int
+    is_exact: bool  # False if the search reached its limit: the numbers are then lower bounds
+
+
 class Level(NamedTuple):
-    """Numbers of cards of a node class in an interval, with and without slices."""
+    """The numbers of cards of a node class in an interval."""
 
     started_second: int
     ended_second: int
@@ -77,7 +90,7 @@ class Level(NamedTuple):
     running_cut_cards: int
     allocatable_cards: int
     offering_cards: int
-    is_exact: bool  # False if the search reached its limit: the numbers are then lower bounds
+    is_exact: bool
 
 
 def place_slices(mig_geometry: str, events: Iterable[Event]) -> list[Level]:
@@ -86,33 +99,33 @@ def place_slices(mig_geometry: str, events: Iterable[Event]) -> list[Level]:
     Slices are `running`, `offered` or `allocatable`; cards that are not cut are `running_cards`,
     `offered_cards` or `allocatable_cards`, and all cards together are `labelled_cards`.
     """
-    slices: dict[str, dict[tuple[str, int], int]] = {}
-    cards: dict[str, int] = {}
-    nothing = (0, 0, 0, 0, True)
-    states: list[tuple[int, tuple[int, int, int, int, bool]]] = [(0, nothing)]
-    for second, changes in groupby(sorted(events), key=itemgetter(0)):
+    in_order = sorted(events, key=itemgetter(0))
+    amounts = dict.fromkeys(sorted({event[1:4] for event in in_order}), 0)
+    # A node has few states, and each of them many times.
+    counted: dict[tuple[int, ...], CardCounts] = {}
+    states = [(0, CardCounts(0, 0, 0, 0, is_exact=True))]
+    for second, changes in groupby(in_order, key=itemgetter(0)):
         for _, quantity, profile, replicas, change in changes:
-            if profile:
-                counts = slices.setdefault(quantity, {})
-                counts[profile, replicas] = counts.get((profile, replicas), 0) + change
-            else:
-                cards[quantity] = cards.get(quantity, 0) + change
-        counted = _count_cards(mig_geometry, slices, cards)
-        if states[-1][1] != counted:
-            states.append((second, counted))
+            amounts[quantity, profile, replicas] += change
+        state = tuple(amounts.values())
+        if state not in counted:
+            counted[state] = _count_cards(mig_geometry, amounts)
+        if states[-1][1] != counted[state]:
+            states.append((second, counted[state]))
     ends = [*(second for second, _ in states[1:]), END_OF_TIME]
-    levels = (Level(at, end, *counted) for (at, counted), end in zip(states, ends, strict=True))
+    levels = (Level(at, end, *counts) for (at, counts), end in zip(states, ends, strict=True))
     return [level for level in levels if level.started_second < level.ended_second]
 
 
-def _count_cards(
-    mig_geometry: str,
-    slices: Mapping[str, Mapping[tuple[str, int], int]],
-    cards: Mapping[str, int],
-) -> tuple[int, int, int, int, bool]:
+def _count_cards(mig_geometry: str, amounts: Mapping[Kind, int]) -> CardCounts:
+    cards = {quantity: amount for (quantity, profile, _), amount in amounts.items() if not profile}
     running, offered, allocatable = (
-        frozenset((key, count) for key, count in slices.get(quantity, {}).items() if count > 0)
-        for quantity in ("running", "offered", "allocatable")
+        frozenset(
+            ((profile, replicas), amount)
+            for (quantity, profile, replicas), amount in amounts.items()
+            if quantity == wanted and profile and amount > 0
+        )
+        for wanted in ("running", "offered", "allocatable")
     )
     # The label counts all cards of the node, also those without slices.
     labelled, whole = cards.get("labelled_cards", 0), cards.get("offered_cards", 0)
@@ -122,12 +135,12 @@ def _count_cards(
         _pack(mig_geometry, allocatable, offered, cut),
         _pack(mig_geometry, offered, NO_SLICES, None),
     )
-    return (
+    return CardCounts(
         cards.get("running_cards", 0) + found[0].card_count,
         found[0].card_count,
         cards.get("allocatable_cards", 0) + found[1].card_count,
         whole + found[2].card_count,
-        all(packing.is_exact for packing in found),
+        is_exact=all(packing.is_exact for packing in found),
     )
 
 
@@ -183,17 +196,16 @@ def _list_type(columns: Mapping[str, str]) -> str:
 def _place_many(geometries: Any, lists: Any) -> Any:
     """Place the node classes of one batch of DuckDB. Columns need a tenth of the memory of rows."""
 
-    columns: list[list[Any]] = [[] for _ in LEVEL]
-    offsets = [0]
-    for geometry, events in zip(geometries.to_pylist(), _each_list(lists), strict=True):
-        for level in place_slices(geometry, events):
-            for column, value in zip(columns, level, strict=True):
-                column.append(value)
-        offsets.append(len(columns[0]))
+    placed = [
+        place_slices(geometry, events)
+        for geometry, events in zip(geometries.to_pylist(), _each_list(lists), strict=True)
+    ]
+    columns = zip(*chain.from_iterable(placed), strict=True)
     types = [pa.bool_() if kind == "BOOLEAN" else pa.int64() for kind in LEVEL.values()]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
     return pa.ListArray.from_arrays(
-        pa.array(offsets, pa.int32()), pa.StructArray.from_arrays(arrays, names=list(LEVEL))
+        pa.array(accumulate(map(len, placed), initial=0), pa.int32()),
+        pa.StructArray.from_arrays(arrays, names=list(LEVEL)),
     )
 
 

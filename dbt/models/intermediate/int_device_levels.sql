@@ -6,12 +6,6 @@ node_classes as (
 
 ),
 
-hours as (
-
-    select * from {{ ref('int_measured_hours') }}
-
-),
-
 intervals as (
 
     select
@@ -38,109 +32,73 @@ intervals as (
 
 ),
 
-profiles as (
-
-    select distinct
-        node_class_number,
-        mig_profile
-    from intervals
-
-),
-
 -- Each interval changes the counts at its start and, by the same number, at its end.
-ends as (
-
-    select 1 as change
-    union all
-    select -1 as change
-
-),
-
-events as (
-
-    select
-        intervals.node_class_number,
-        intervals.mig_profile,
-        case when ends.change = 1 then intervals.started_second else intervals.ended_second end
-            as event_second,
-        ends.change * intervals.running_count as running_count,
-        ends.change * intervals.held_count as held_count,
-        ends.change * intervals.capacity_count as capacity_count,
-        ends.change * intervals.allocatable_count as allocatable_count
-    from intervals
-    cross join ends
-    union all
-    -- A change by 0 at the start of each hour gives the hour a row with the level at its start.
-    select
-        profiles.node_class_number,
-        profiles.mig_profile,
-        hours.measured_from_second as event_second,
-        0 as running_count,
-        0 as held_count,
-        0 as capacity_count,
-        0 as allocatable_count
-    from profiles
-    inner join node_classes
-        on profiles.node_class_number = node_classes.node_class_number
-    inner join hours
-        on node_classes.cluster_id = hours.cluster_id
-
-),
-
--- All changes of one second are added before the level is read, so that an end and a start in one
--- second do not overlap.
-levels as (
+changes as (
 
     select
         node_class_number,
         mig_profile,
-        event_second,
-        lead(event_second) over (
-            partition by node_class_number, mig_profile order by event_second
-        ) as next_second,
-        sum(running_count) over so_far as running_count,
-        sum(held_count) over so_far as held_count,
-        sum(capacity_count) over so_far as capacity_count,
-        sum(allocatable_count) over so_far as allocatable_count
-    from events
-    window
-        so_far as (
-            partition by node_class_number, mig_profile
-            order by event_second
-            range between unbounded preceding and current row
-        )
+        started_second as event_second,
+        running_count,
+        held_count,
+        capacity_count,
+        allocatable_count
+    from intervals
+    union all
+    select
+        node_class_number,
+        mig_profile,
+        ended_second as event_second,
+        -running_count as running_count,
+        -held_count as held_count,
+        -capacity_count as capacity_count,
+        -allocatable_count as allocatable_count
+    from intervals
 
 ),
 
-level_intervals as (
+hours as (
 
     select
-        node_classes.cluster_id,
-        node_classes.node_name,
-        node_classes.gpu_class,
-        levels.mig_profile,
-        hours.hour_second,
-        levels.event_second as started_second,
-        least(
-            coalesce(levels.next_second, hours.measured_until_second),
-            hours.measured_until_second
-        ) as ended_second,
-        cast(levels.running_count as bigint) as running_count,
-        cast(levels.held_count as bigint) as held_count,
-        cast(levels.capacity_count as bigint) as capacity_count,
-        cast(levels.allocatable_count as bigint) as allocatable_count
-    from levels
+        profiles.node_class_number,
+        profiles.mig_profile,
+        measured.hour_second,
+        measured.measured_from_second,
+        measured.measured_until_second
+    from (
+        select distinct
+            node_class_number,
+            mig_profile
+        from intervals
+    ) as profiles
     inner join node_classes
-        on levels.node_class_number = node_classes.node_class_number
-    inner join hours
-        on
-            node_classes.cluster_id = hours.cluster_id
-            and {{ whole_quotient('levels.event_second', 3600) }} * 3600 = hours.hour_second
-    where
-        levels.event_second >= hours.measured_from_second
-        and levels.event_second < hours.measured_until_second
-        and coalesce(levels.next_second, {{ end_of_time() }}) > levels.event_second
+        on profiles.node_class_number = node_classes.node_class_number
+    inner join {{ ref('int_measured_hours') }} as measured
+        on node_classes.cluster_id = measured.cluster_id
+
+),
+
+levels as (
+
+    {{ levels_by_hour(
+        'changes', 'hours', ['node_class_number', 'mig_profile'],
+        ['running_count', 'held_count', 'capacity_count', 'allocatable_count']
+    ) }}
 
 )
 
-select * from level_intervals
+select
+    node_classes.cluster_id,
+    node_classes.node_name,
+    node_classes.gpu_class,
+    levels.mig_profile,
+    levels.hour_second,
+    levels.started_second,
+    levels.ended_second,
+    levels.running_count,
+    levels.held_count,
+    levels.capacity_count,
+    levels.allocatable_count
+from levels
+inner join node_classes
+    on levels.node_class_number = node_classes.node_class_number
