@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fleets import fleet
-from tests.lived_fleets import clusters_csv, live
 from tests.random_fleets import scenario
+from tests.recorded_fleets import clusters_csv, record_fleet
 from tests.servers.test_published_copy_in_other_duckdbs import client
 from warehouse.home import Home
 
@@ -55,8 +55,8 @@ def built(home: Home, decisions: dict[str, str], engine: str) -> dict[str, objec
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-2000:]
-    told: dict[str, object] = json.loads(ran.stdout.splitlines()[-1])
-    return told
+    printed: dict[str, object] = json.loads(ran.stdout.splitlines()[-1])
+    return printed
 
 
 def compare(version: str, seeds: Sequence[int]) -> str:
@@ -65,7 +65,7 @@ def compare(version: str, seeds: Sequence[int]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         home = Home.create(Path(folder) / "home")
         for each in fleets:
-            live(home, each)
+            record_fleet(home, each)
         decisions = clusters_csv(fleets)
         ours = built(home, decisions, "")
         # An older version cannot open files of a newer one, so the second build starts without a

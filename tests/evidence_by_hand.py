@@ -312,8 +312,8 @@ class _Journal(_Attempt):
                     }
                 )
         for second, uid, what in self.cluster.contradictions:
-            told = {"object_uid": uid, "what": what, "before_value": "1", "after_value": "2"}
-            row = {"observed_at": at(second), "resource": "pods", **told}
+            change = {"object_uid": uid, "what": what, "before_value": "1", "after_value": "2"}
+            row = {"observed_at": at(second), "resource": "pods", **change}
             self.rows["contradictions"].append(row)
         for node in self.cluster.nodes:
             self._node(node)
@@ -378,13 +378,13 @@ class _Journal(_Attempt):
         ended = END + 1 if pod.ended is None else pod.ended
         bound = pod.bound if pod.bound is not None else 0
         events = [(bound, "added"), (pod.started, "modified"), (pod.ended, "deleted")]
-        told = [(s, via) for s, via in events if s is not None and self._is_watched(s)]
-        told += [(s, "hourly_list") for s in self._looks() if bound <= s < ended]
+        events_seen = [(s, via) for s, via in events if s is not None and self._is_watched(s)]
+        events_seen += [(s, "hourly_list") for s in self._looks() if bound <= s < ended]
         # After a gap, the new list is compared with the open pods.
         for a, b in self.cluster.unwatched:
             if pod.ended is not None and a <= pod.ended < b and bound < a:
-                told.append((b, "relisted"))
-        for second, via in sorted(set(told)):
+                events_seen.append((b, "relisted"))
+        for second, via in sorted(set(events_seen)):
             if self.since <= second < self.until:
                 self._pod_observation(pod, second, via)
                 seen = True

@@ -459,7 +459,7 @@ class Bench:
         self.fleets = compared.fleets_of(compared.VARIED)
         seeded, drawn = compared.seeded_ones()
         self.fleets |= seeded
-        self.unwatched = compared.live_all(self.home, self.fleets, drawn)
+        self.unwatched = compared.record_fleets(self.home, self.fleets, drawn)
         self.decisions = compared.decisions_of(self.fleets)
 
     def failures_of_original(self, files: Collection[str]) -> list[str]:
@@ -488,14 +488,14 @@ class Bench:
             compared.test_money_is_weighted_seconds_times_the_price,
         ):
             try:
-                test(self.played)
+                test(self.recorded)
             except AssertionError:
                 return [test.__name__]
         return []
 
     @cached_property
-    def played(self) -> compared.Played:
-        return compared.Played(self.fleets, self.unwatched, self.home, self.healthy)
+    def recorded(self) -> compared.RecordedFleets:
+        return compared.RecordedFleets(self.fleets, self.unwatched, self.home, self.healthy)
 
     def _build_whole(self) -> list[dbt_run.DbtTest]:
         self.healthy = build_period(

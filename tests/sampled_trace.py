@@ -33,7 +33,7 @@ from fake_gpu.scenario.openb import PODS_FILE, START, openb_scenario
 from fake_gpu.scenario.spec import JobSpec, MonitoringSpec, Scenario
 from fake_gpu.scenario.spec_work import PodSpec
 from tests.decisions_by_hand import decided, table
-from tests.lived_fleets import live
+from tests.recorded_fleets import record_fleet
 from tests.scenarios import against_truth as truth
 from warehouse.build import build_period
 from warehouse.home import Home
@@ -173,7 +173,7 @@ def play(folder: Path, fleets: dict[str, Fleet], periods: Sequence[str]) -> dict
     home = Home.create(folder / "home")
     rows = []
     for name, fleet in fleets.items():
-        live(home, fleet, watched=name == WATCHED)
+        record_fleet(home, fleet, watched=name == WATCHED)
         rows.append(_decision(name, fleet))
         print(f"{name}: asked", file=sys.stderr, flush=True)
     decisions = decided(table("clusters", *rows))

@@ -32,7 +32,7 @@ from orchestration.demo.clock_driver import drive_clock, run_collectors
 from orchestration.demo.demo_home import make_home
 from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import HEADERS, SIGNED
-from tests.lived_fleets import Scribe
+from tests.recorded_fleets import JournalRecorder
 
 if TYPE_CHECKING:
     from fake_gpu.clock import VirtualClock
@@ -302,7 +302,7 @@ class Watched:
         self.running.advance_to(when, woken)
 
 
-def live(seed: int, clusters: int, tenants: int, folder: Path) -> Month:
+def simulate_month(seed: int, clusters: int, tenants: int, folder: Path) -> Month:
     """One simulated month, from an empty home to sealed invoices."""
     text = scenario_of(seed, clusters, tenants)
     with serve(read_scenario(text, "simulated.yaml", None), driven(FIRST - BEFORE)) as running:
@@ -360,8 +360,8 @@ def _keep_journals(opened: OpenHome, running: Running, seed: int) -> None:
             watched.append(cluster)
             continue
         history = running.histories[cluster.cluster_id]
-        scribe = Scribe(history, store=opened.spool(cluster.cluster_id))
-        scribe.write(int((FIRST - BEFORE).timestamp()), int(end.timestamp()))
+        recorder = JournalRecorder(history, store=opened.spool(cluster.cluster_id))
+        recorder.write(int((FIRST - BEFORE).timestamp()), int(end.timestamp()))
     seen = Watched(running, replace(running.fleet, clusters=tuple(watched)))
     with run_collectors(opened, seen) as collectors:
         # Stop at the last second, so that changes before it are received within the hour.

@@ -61,7 +61,7 @@ class Fate:
     kind: str
     codes: tuple[str, ...]  # of the catalogue of faults
     fired: int | None  # None where the fleet does not count it
-    told: Counter[str] = field(default_factory=Counter)  # findings by code
+    findings: Counter[str] = field(default_factory=Counter)  # findings by code
     wrong_pod_hours: int = 0  # all of them flagged: the tests fail otherwise
 
 
@@ -114,7 +114,7 @@ def page(
 def _row(fates: Sequence[Fate]) -> str:
     first = fates[0]
     counted = [fate.fired for fate in fates if fate.fired is not None]
-    caught = [fate for fate in fates if fate.told]
+    caught = [fate for fate in fates if fate.findings]
     silent = len(fates) - len(caught)
     is_repaired = first.kind in REPAIRED
     cells = (
@@ -132,11 +132,13 @@ def _count(number: int) -> str:
 
 
 def _words(kind: str, caught: Iterable[Fate], silent: int) -> Iterator[str]:
-    told: Counter[str] = Counter()
+    findings: Counter[str] = Counter()
     for fate in caught:
-        told.update(fate.told)
-    if told:
-        listed = (f"[{code}](../findings/{code}.md) × {told[code]}" for code in sorted(told))
+        findings.update(fate.findings)
+    if findings:
+        listed = (
+            f"[{code}](../findings/{code}.md) × {findings[code]}" for code in sorted(findings)
+        )
         yield f"{', '.join(listed)}."
     if wrong := sum(fate.wrong_pod_hours for fate in caught):
         yield f"{wrong} pod-hours are uncertain or disputed, each in a finding of its hour."

@@ -21,7 +21,7 @@ import duckdb
 from domain.billing_period import BillingPeriod
 from fake_gpu.fleet.model import Fleet
 from tests.decisions_by_hand import decided
-from tests.lived_fleets import clusters_csv, live
+from tests.recorded_fleets import clusters_csv, record_fleet
 from tests.servers.process import free_port, missing, required, running
 from warehouse.build import BuildResult, build_period
 from warehouse.engine import Engine
@@ -46,7 +46,7 @@ def built_by_both(
     for name, each in fleets.items():
         since = each.started_at + 3000
         broken = [(since, since + 1800)] if name == "seed 1" else ()
-        live(home, each, unwatched=broken, telemetry=True)
+        record_fleet(home, each, unwatched=broken, telemetry=True)
     decisions = decided(clusters_csv(fleets.values()))
 
     def built(by: Engine) -> BuildResult:

@@ -139,17 +139,17 @@ def _true_clusters(truth: Truth, found: Facts) -> Facts:
     for key, row in truth.clusters.items():
         nodes = [n for k, n in truth.nodes.items() if (k[0], k[2]) == key]
         how = found[key][-1] if key in found else None
-        told = all(n["gpu_seconds"] == n["gpu_seconds_bound"] for n in nodes)
+        is_exact = all(n["gpu_seconds"] == n["gpu_seconds_bound"] for n in nodes)
         numbers: list[Any] = [row["active_worker_nodes"], row["active_worker_nodes_max"]]
         if how in EXACT:
             numbers += [row["sum_of_node_max"]]
-        elif told:
+        elif is_exact:
             numbers += [sum(n["gpu_count_max_bound"] for n in nodes)]
         else:
             numbers += [None]
         numbers += [sum(n["gpu_count_max_bound"] for n in nodes)]
-        numbers += [row["simultaneous_max"] if how in EXACT or told else None]
-        numbers += [row["gpu_seconds"] if how in EXACT or told else None, how]
+        numbers += [row["simultaneous_max"] if how in EXACT or is_exact else None]
+        numbers += [row["gpu_seconds"] if how in EXACT or is_exact else None, how]
         if any(isinstance(number, int) and number for number in numbers):
             expected[key] = tuple(numbers)
     return expected

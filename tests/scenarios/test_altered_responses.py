@@ -36,7 +36,7 @@ from fake_gpu.scenario.load import read_scenario
 from fake_gpu.truth.ledger import ledger as truth_ledger
 from quality.run import check_period
 from tests.decisions_by_hand import decided, table
-from tests.lived_fleets import clusters_csv, live
+from tests.recorded_fleets import clusters_csv, record_fleet
 from tests.small_fleets import renamed
 from warehouse.build import build_period
 from warehouse.connection import connected
@@ -323,7 +323,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
             cluster_id = str(uuid.UUID(int=seed * 2 + (sources == "both"), version=4))
             fleet = fleet_of(cluster_id, f"{sources}-{seed}")
             proxy = Altering(seed if seed >= SEED else None)
-            live(home, fleet, watched=sources == "both", through=proxy.before)
+            record_fleet(home, fleet, watched=sources == "both", through=proxy.before)
             what[cluster_id] = f"{sources}, {proxy.what}"
             assert proxy.altered_count or proxy.seed is None, what[cluster_id]
             header, row = clusters_csv([fleet], sources)["clusters.csv"].splitlines()

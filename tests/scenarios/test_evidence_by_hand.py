@@ -21,7 +21,7 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from quality.run import CheckResult, check_period
 from tests.decisions_by_hand import decided, table
-from tests.lived_fleets import clusters_csv, live
+from tests.recorded_fleets import clusters_csv, record_fleet
 from tests.scenarios.against_truth import ask
 from warehouse.build import build_period
 from warehouse.home import Home
@@ -52,7 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def checked(home: Home) -> CheckResult:
     fleets = [build_fleet(load_scenario(name)) for name in SCENARIOS]
     for fleet in fleets:
-        live(home, fleet, watched=fleet.name not in ALONE, telemetry=True)
+        record_fleet(home, fleet, watched=fleet.name not in ALONE, telemetry=True)
     decisions = decided(clusters_csv(fleets, alone=ALONE), table("rates", *RATES))
     build = build_period(home, PERIOD, decisions, closed_periods=frozenset())
     assert [test.name for test in build.failed_tests] == []

@@ -1,8 +1,8 @@
 """Every scenario of the library and random ones: the facts equal the truth, to the second.
 
 Put here: the scenarios, and the comparison of every mart with the truth.
-Not here: creating evidence (`tests/lived_fleets.py`), the comparison (`against_truth`, `doubts`),
-faults of a connection (served fleets).
+Not here: creating evidence (`tests/recorded_fleets.py`), the comparison (`against_truth`,
+`doubts`), faults of a connection (served fleets).
 
 All fleets are clusters of one home and built together, because a start of dbt takes longer than the
 calculation. A failure names the scenario; `python -m tests.random_fleets SEED` prints a random one.
@@ -35,8 +35,14 @@ from fake_gpu.scenario.load import OPENB, library_text, load_scenario, read_scen
 from fake_gpu.scenario.load import library as names_of_library
 from tests.decisions_by_hand import decided, table
 from tests.fleets import fleet as read
-from tests.lived_fleets import CARDS_ALONE, broken_watches, clusters_csv, live, sampling_of
 from tests.random_fleets import scenario
+from tests.recorded_fleets import (
+    CARDS_ALONE,
+    broken_watches,
+    clusters_csv,
+    record_fleet,
+    sampling_of,
+)
 from tests.scenarios import against_truth as truth
 from tests.scenarios.doubts import wrong_beyond_doubt
 from warehouse.build import BuildResult, build_period
@@ -52,7 +58,7 @@ BROKEN_WATCHES = {  # seconds from the start of the fleet
     7: (3000, 4800),
     RESTARTED: (132, 4132),
 }
-ASKED_TWICE = (
+QUERIED_TWICE = (
     "mig_layout_changed",
     "exporter_outage",
     "restarts_and_crash_loops",
@@ -102,7 +108,7 @@ Spans = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Played:
+class RecordedFleets:
     """The simulated fleets, their intervals without a watch, and their facts."""
 
     fleets: dict[str, Fleet]
@@ -145,12 +151,12 @@ def fleets_of(names: Iterable[str]) -> dict[str, Fleet]:
 
 def first_hours(name: str, hours: int) -> Fleet:
     """A scenario cut short, with the faults that begin before its end."""
-    told = yaml.safe_load(library_text(name))
-    told["until"] = f"+{hours}h"
-    told["faults"] = [
-        f for f in told["faults"] if int(re.findall(r"\+(\d+)h", f["from"])[0]) < hours
+    document = yaml.safe_load(library_text(name))
+    document["until"] = f"+{hours}h"
+    document["faults"] = [
+        f for f in document["faults"] if int(re.findall(r"\+(\d+)h", f["from"])[0]) < hours
     ]
-    return build_fleet(read_scenario(yaml.safe_dump(told, sort_keys=False), name, None))
+    return build_fleet(read_scenario(yaml.safe_dump(document, sort_keys=False), name, None))
 
 
 def seeded_ones() -> tuple[dict[str, Fleet], dict[str, Spans]]:
@@ -187,18 +193,20 @@ def names_cards(name: str) -> bool:
         pytest.param(EXPLORED, id=f"and-seeds-from-{SEED}", marks=pytest.mark.explore),
     ],
 )
-def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+def recorded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> RecordedFleets:
     seeded, drawn = seeded_ones()
     more, drawn_of_more = random_ones(request.param)
     named = fleets_of(VARIED) if more else library()
     fleets, drawn = named | more | seeded, drawn_of_more | drawn
     home = Home.create(tmp_path_factory.mktemp("truth") / "home")
-    unwatched = live_all(home, fleets, drawn)
+    unwatched = record_fleets(home, fleets, drawn)
     build = build_period(home, PERIOD, decisions_of(fleets), closed_periods=frozenset())
-    return Played(fleets, unwatched, home, build)
+    return RecordedFleets(fleets, unwatched, home, build)
 
 
-def live_all(
+def record_fleets(
     home: Home, fleets: Mapping[str, Fleet], drawn: Mapping[str, Spans]
 ) -> dict[str, Spans]:
     """Land the evidence of all fleets; returns the intervals of each without a watch."""
@@ -206,8 +214,8 @@ def live_all(
     for name, fleet in fleets.items():
         watched, broken = name not in ALONE, drawn.get(name, ())
         field = CARDS_ALONE if names_cards(name) else False
-        for _ in range(2 if name in ASKED_TWICE else 1):  # only the later response counts
-            ledger = live(home, fleet, watched=watched, unwatched=broken, telemetry=field)
+        for _ in range(2 if name in QUERIED_TWICE else 1):  # only the later response counts
+            ledger = record_fleet(home, fleet, watched=watched, unwatched=broken, telemetry=field)
         require_fired(name, fleet, ledger)
         if spans := [*broken, *own_breaks(fleet)]:
             unwatched[name] = spans
@@ -238,18 +246,18 @@ def require_fired(name: str, fleet: Fleet, ledger: FaultLedger) -> None:
     ledger.require_fired(fault for fault in fleet.faults if fault.kind not in UNSEEN)
 
 
-def test_with_an_unbroken_journal_every_fact_is_the_truth(played: Played) -> None:
+def test_with_an_unbroken_journal_every_fact_is_the_truth(recorded: RecordedFleets) -> None:
     """Covers invariants 4, 5 and 9: the facts have no row that the truth does not have."""
-    wrong = truth.wrong_facts(played.home, played.watched, played.clusters_in_doubt())
+    wrong = truth.wrong_facts(recorded.home, recorded.watched, recorded.clusters_in_doubt())
     assert wrong == {}
 
 
-def test_cards_of_slices_are_known_where_telemetry_names_them(played: Played) -> None:
+def test_cards_of_slices_are_known_where_telemetry_names_them(recorded: RecordedFleets) -> None:
     """Also if the node's capacity would permit fewer cards."""
-    of_node = truth.counted(played.home, "node-hours")
-    of_cluster = truth.counted(played.home, "cluster-hours")
+    of_node = truth.counted(recorded.home, "node-hours")
+    of_cluster = truth.counted(recorded.home, "cluster-hours")
     known = more = together = 0
-    for true in played.watched.values():
+    for true in recorded.watched.values():
         cut = {key for key in of_node if key[:2] in true.sliced_nodes}
         known += sum(of_node[key][-1] == "by_devices" for key in cut)
         more += sum(of_node[key][0] > of_node[key][2] for key in cut)
@@ -262,11 +270,11 @@ def test_cards_of_slices_are_known_where_telemetry_names_them(played: Played) ->
     assert together, "no cluster-hour had more cards in use than its nodes' bounds"
 
 
-def test_every_data_test_passes_on_all_of_them(played: Played) -> None:
-    assert [(test.name, test.failed_row_count) for test in played.build.failed_tests] == []
+def test_every_data_test_passes_on_all_of_them(recorded: RecordedFleets) -> None:
+    assert [(test.name, test.failed_row_count) for test in recorded.build.failed_tests] == []
 
 
-def test_a_flag_names_a_fault_that_really_touched_it(played: Played) -> None:
+def test_a_flag_names_a_fault_that_really_touched_it(recorded: RecordedFleets) -> None:
     """A pod-hour is uncertain, disputed or missing only because of a fault that can cause it.
 
     The fault must be within two samples of the flagged seconds. The reason of any other flag would
@@ -278,16 +286,16 @@ def test_a_flag_names_a_fault_that_really_touched_it(played: Played) -> None:
             uncertainty_seconds
         from marts.fct_pod_hours where not ({CERTAIN}) or uncertainty_seconds > 0
     """
-    flagged = truth.ask(played.home, statement)
+    flagged = truth.ask(recorded.home, statement)
     of_cluster = {
         cluster.cluster_id: (name, fleet)
-        for name, fleet in played.fleets.items()
+        for name, fleet in recorded.fleets.items()
         for cluster in fleet.clusters
     }
     unexplained = [
         (of_cluster[row[0]][0], *row[1:])
         for row in flagged
-        if not _explained(row, of_cluster[row[0]][1], played.unwatched.get(of_cluster[row[0]][0]))
+        if not _explained(row, of_cluster[row[0]][1], recorded.unwatched.get(of_cluster[row[0]][0]))
     ]
     assert unexplained == []
     assert flagged, "nothing went wrong anywhere: the broken watches left no trace"
@@ -325,7 +333,7 @@ def _explained(row: tuple[Any, ...], fleet: Fleet, unwatched: Spans | None) -> b
 
 
 def test_without_a_watch_a_pod_is_right_or_within_its_uncertainty(
-    played: Played,
+    recorded: RecordedFleets,
 ) -> None:
     """Within its uncertainty and the length of disputed or unwatched intervals.
 
@@ -342,12 +350,12 @@ def test_without_a_watch_a_pod_is_right_or_within_its_uncertainty(
             from marts.fct_pod_hours
         ) group by all
     """
-    counted = {(c, uid): tuple(rest) for c, uid, *rest in truth.ask(played.home, statement)}
+    counted = {(c, uid): tuple(rest) for c, uid, *rest in truth.ask(recorded.home, statement)}
     wrong = []
     off = 0
-    for name in played.in_doubt:
-        fleet = played.fleets[name]
-        widest = played.widest(name)
+    for name in recorded.in_doubt:
+        fleet = recorded.fleets[name]
+        widest = recorded.widest(name)
         for key, seconds in _true_running(fleet).items():
             running, uncertain, flagged = counted.get(key, (0, 0, 0))
             unseen = key not in counted and seconds * 2 <= widest
@@ -360,18 +368,18 @@ def test_without_a_watch_a_pod_is_right_or_within_its_uncertainty(
 
 
 def test_without_a_watch_hours_are_right_or_within_their_uncertainty(
-    played: Played,
+    recorded: RecordedFleets,
 ) -> None:
     """Tenants, weights, nodes, classes and clusters; with == where no pod is uncertain."""
-    assert wrong_beyond_doubt(played.home, played.in_doubt) == {}
+    assert wrong_beyond_doubt(recorded.home, recorded.in_doubt) == {}
 
 
-def test_money_is_weighted_seconds_times_the_price(played: Played) -> None:
+def test_money_is_weighted_seconds_times_the_price(recorded: RecordedFleets) -> None:
     """Weighted seconds of the truth, times the one price; each charge is rounded once."""
     statement = "select cluster_id, count(*), sum(cost_nanos) from marts.fct_charges group by 1"
-    charged = {c: (n, int(nanos)) for c, n, nanos in truth.ask(played.home, statement)}
+    charged = {c: (n, int(nanos)) for c, n, nanos in truth.ask(recorded.home, statement)}
     assert charged
-    for true in played.watched.values():
+    for true in recorded.watched.values():
         for cluster_id in true.cluster_ids:
             weighed = sum(
                 seconds

@@ -29,8 +29,8 @@ from quality.checks import record_dbt_tests
 from quality.run import check_facts, check_period
 from tests.decisions_by_hand import decided
 from tests.fleets import fleet as read
-from tests.lived_fleets import clusters_csv, live
 from tests.random_fleets import fault_free_fleet
+from tests.recorded_fleets import clusters_csv, record_fleet
 from tests.scenarios import against_truth as truth
 from warehouse.build import build_period
 from warehouse.connection import connected
@@ -100,7 +100,7 @@ def fleets(first_seed: int, count: int) -> dict[str, Fleet]:
 
 def checked(home: Home, fleets: Mapping[str, Fleet]) -> Checked:
     for name, fleet in fleets.items():
-        live(home, fleet, watched=not name.endswith("samples"), telemetry=True)
+        record_fleet(home, fleet, watched=not name.endswith("samples"), telemetry=True)
     alone = [fleet.name for name, fleet in fleets.items() if name.endswith("samples")]
     clusters = clusters_csv(fleets.values(), alone=alone)["clusters.csv"]
     for name, fleet in fleets.items():

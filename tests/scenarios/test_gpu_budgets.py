@@ -23,7 +23,7 @@ from quality.checks import record_dbt_tests
 from quality.run import check_period
 from tests.decisions_by_hand import decided, table
 from tests.fleets import fleet as read
-from tests.lived_fleets import clusters_csv, live
+from tests.recorded_fleets import clusters_csv, record_fleet
 from warehouse.build import build_period
 from warehouse.home import Home
 from warehouse.reports.budgets import BudgetState, budget_states, budgets_of_month
@@ -86,7 +86,7 @@ def fleet() -> Fleet:
 @pytest.fixture(scope="module")
 def home(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Home:
     home = Home.create(tmp_path_factory.mktemp("budgets") / "home")
-    live(home, fleet)
+    record_fleet(home, fleet)
     return home
 
 

@@ -22,8 +22,8 @@ from domain.interval import Interval
 from fake_gpu.fleet.model import Fleet
 from tests.decisions_by_hand import decided
 from tests.fleets import fleet as read
-from tests.lived_fleets import clusters_csv, days_of, live
 from tests.random_fleets import scenario
+from tests.recorded_fleets import clusters_csv, days_of, record_fleet
 from warehouse import connection
 from warehouse.build import build_period
 from warehouse.home import Home
@@ -68,12 +68,12 @@ def estonian(expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     locale.setlocale(locale.LC_ALL, before)
 
 
-def played(home: Home, rng: random.Random | None) -> list[Fleet]:
+def record_fleets(home: Home, rng: random.Random | None) -> list[Fleet]:
     """Both sources of the fleets, with a broken watch; in random order if `rng` is given."""
     fleets = [read(scenario(seed)) for seed in SEEDS]
     for fleet in reversed(fleets) if rng else fleets:
         gap = (fleet.started_at + 3000, fleet.started_at + 4200)
-        live(
+        record_fleet(
             home,
             fleet,
             unwatched=[gap],
@@ -86,14 +86,14 @@ def played(home: Home, rng: random.Random | None) -> list[Fleet]:
 def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The hash of the facts in normal order, under the locale of all tests."""
     home = Home.create(tmp_path_factory.mktemp("plain") / "home")
-    return facts_of(home, played(home, None))
+    return facts_of(home, record_fleets(home, None))
 
 
 def test_deliveries_threads_and_zone_change_no_byte(
     expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home.create(tmp_path / "home")
-    fleets = played(home, random.Random(20261118))
+    fleets = record_fleets(home, random.Random(20261118))
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     monkeypatch.setattr(connection, "thread_count", lambda: 1)
     time.tzset()
@@ -110,4 +110,4 @@ def test_a_locale_with_commas_and_another_order_changes_no_byte(
 ) -> None:
     """Evidence is pulled, landed, decoded and counted under it."""
     home = Home.create(tmp_path / "home")
-    assert facts_of(home, played(home, None)) == expected
+    assert facts_of(home, record_fleets(home, None)) == expected

@@ -36,7 +36,7 @@ from tests.simulated import (
     TROUBLES,
     Month,
     Trouble,
-    live,
+    simulate_month,
     trouble_of,
 )
 from tests.simulation_page import Fate
@@ -75,7 +75,7 @@ DANGEROUS = frozenset({"A01", "A02", "A04", "A05", "A06", "A08", "A10", "B02", "
 """Faults that make a bill wrong without an error, if a source can show them. B15, devices by claim
 and of another vendor, is a workload of the clusters without faults.
 """
-TOLD_ELSEWHERE = frozenset({GapCause.NEVER_ASKED, GapCause.LABEL_INVALID})
+TESTED_ELSEWHERE = frozenset({GapCause.NEVER_ASKED, GapCause.LABEL_INVALID})
 """Every hour of these months is queried, and no exporter writes an invalid label."""
 
 
@@ -117,7 +117,9 @@ def published(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module", params=list(parameters()))
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     seed, clusters, tenants = request.param
-    month = Seen(live(seed, clusters, tenants, tmp_path_factory.mktemp("simulated") / "home"))
+    month = Seen(
+        simulate_month(seed, clusters, tenants, tmp_path_factory.mktemp("simulated") / "home")
+    )
     print("\n".join(month.table()))
     SEEN.append(month)
     return month
@@ -291,9 +293,11 @@ class Seen:
     def table(self) -> Iterator[str]:
         yield f"{'fault':27}{'called':12}{'fired':>8}  what became of it"
         for fate in self.fates():
-            told = ", ".join(f"{code} × {number}" for code, number in sorted(fate.told.items()))
+            findings = ", ".join(
+                f"{code} × {number}" for code, number in sorted(fate.findings.items())
+            )
             fired = "–" if fate.fired is None else str(fate.fired)
-            ends = f"caught: {told}" if told else "nothing was told, and every second is right"
+            ends = f"caught: {findings}" if findings else "no finding, and every second is right"
             if fate.wrong_pod_hours:
                 ends += f"; {fate.wrong_pod_hours} pod-hours uncertain or disputed"
             yield f"{fate.kind:27}{' '.join(fate.codes):12}{fired:>8}  {ends}"
@@ -355,8 +359,8 @@ def explains(seen: Seen, cluster: str, finding: Finding) -> bool:
     if finding.code not in trouble.may_raise.split() and not contradicts_itself:
         return False
     if gap := WITHOUT_PLACE.get(finding.code):
-        told = any(text.startswith(gap) for text in seen.findings_of_cluster(cluster))
-        return told or gap not in trouble.may_raise.split()
+        is_reported = any(text.startswith(gap) for text in seen.findings_of_cluster(cluster))
+        return is_reported or gap not in trouble.may_raise.split()
     if not finding.hour_started_at or not finding.hour_ended_at:
         return finding.code == "GAP-007"
     if fault is None:
@@ -384,10 +388,12 @@ def test_every_fault_has_fired_and_was_caught(seen: Seen) -> None:
 def test_every_class_of_gap_has_its_finding(seen: Seen) -> None:
     if not seen.has_every_fault:
         pytest.skip("a month of a few clusters has not every fault")
-    told = " ".join(f"{f.name} {f.seen}" for f in seen.news)
-    assert [cause for cause in GapCause if cause not in TOLD_ELSEWHERE and cause not in told] == []
-    assert "attribution_lost" in told
-    assert "metric_never_seen" in told
+    findings = " ".join(f"{f.name} {f.seen}" for f in seen.news)
+    assert [
+        cause for cause in GapCause if cause not in TESTED_ELSEWHERE and cause not in findings
+    ] == []
+    assert "attribution_lost" in findings
+    assert "metric_never_seen" in findings
 
 
 def test_devices_by_claim_and_of_another_vendor_are_billed(seen: Seen) -> None:

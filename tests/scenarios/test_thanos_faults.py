@@ -377,10 +377,10 @@ def test_series_of_another_job_are_reported_and_a_job_pin_excludes_them(
         believed = faulty.pull()
         assert faulty.fired > 0
         assert believed.hours[0].by_metric[REQUESTS][0] > 9
-        told = faulty.wrong()["one source of kube_state_metrics"]
-        assert others in told.seen
-        assert "9 series of kube-state-metrics" in told.seen
-        assert "[thanos.hub.pins]" in told.remedy
+        problem = faulty.wrong()["one source of kube_state_metrics"]
+        assert others in problem.seen
+        assert "9 series of kube-state-metrics" in problem.seen
+        assert "[thanos.hub.pins]" in problem.remedy
 
         pinned = replace(faulty, pins=PINNED)
         attempt = pinned.pull()
@@ -396,8 +396,8 @@ def test_series_of_another_job_are_reported_and_a_job_pin_excludes_them(
 def test_telemetry_of_a_tenant_is_reported_and_a_job_pin_excludes_it(tmp_path: Path) -> None:
     more = "attacker: mallory, victim: chat"
     with fleet(tmp_path, "forged_series", "from: +0h, until: +4h", more) as faulty:
-        told = faulty.wrong()["one source of devices"]
-        assert "8 series of mallory/mallory-exporter" in told.seen
+        problem = faulty.wrong()["one source of devices"]
+        assert "8 series of mallory/mallory-exporter" in problem.seen
         cards = device_uuids(faulty, faulty.pull())
         assert len(cards) == 16 + 8
         pinned = replace(faulty, pins=PINNED)

@@ -19,7 +19,7 @@ from fake_gpu.fleet.model import Fault, Fleet, SimulatedCluster
 from quality.causes import GapCause
 from quality.run import check_period
 from tests.decisions_by_hand import decided
-from tests.lived_fleets import clusters_csv, live
+from tests.recorded_fleets import clusters_csv, record_fleet
 from tests.scenarios import against_truth as truth
 from tests.small_fleets import CLUSTER_ID, HOUR, MIDNIGHT, fleet_of, quiet_cluster, renamed
 from warehouse.build import build_period
@@ -67,7 +67,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     home = Home.create(tmp_path_factory.mktemp("unreadable") / "home")
     watched = two_hours(quiet_cluster())
     alone = two_hours(renamed(quiet_cluster(), WITHOUT_JOURNAL, "beta"))
-    fired = [live(home, watched), live(home, alone, watched=False)]
+    fired = [record_fleet(home, watched), record_fleet(home, alone, watched=False)]
     both = clusters_csv([watched])["clusters.csv"]
     samples = clusters_csv([alone], "samples")["clusters.csv"].splitlines()[1]
     decisions = decided({"clusters.csv": f"{both}{samples}\n"})
@@ -111,6 +111,6 @@ def test_unreadable_samples_without_a_journal_block_their_seconds(checked: Check
 
 
 def test_the_finding_names_the_label_of_the_samples(checked: Checked) -> None:
-    [told] = [f.seen for f in checked.findings if GapCause.LABEL_RENAMED in f.seen and not f.blocks]
-    assert f"{REQUESTS} without the label uid, with cluster, clusterID, container" in told
-    assert ", pod_uid, resource" in told
+    [seen] = [f.seen for f in checked.findings if GapCause.LABEL_RENAMED in f.seen and not f.blocks]
+    assert f"{REQUESTS} without the label uid, with cluster, clusterID, container" in seen
+    assert ", pod_uid, resource" in seen

@@ -58,7 +58,7 @@ TABLE = (
           ("empty_success", "metric_renamed"),
           (thanos.test_an_empty_success_is_empty_and_not_no_usage,
            thanos.test_a_renamed_metric_is_absent_and_a_mass_absence)),
-    Fault("A04", "the same thing told twice, by replicas or by a second exporter",
+    Fault("A04", "the same sample twice, by replicas or by a second exporter",
           "kept twice, each series under its own labels, so that it is counted once",
           ("second_kube_state_metrics", "replicas_undeclared"),
           (thanos.test_duplicate_series_are_stored_twice_with_distinct_labels,)),
@@ -129,8 +129,8 @@ def switched_on(test: Callable[..., Any]) -> str:
         if (inspect.isfunction(value) or inspect.isclass(value))
         and value.__module__ == module.__name__
     )
-    played = [path for path in SCENARIOS.glob("*.yaml") if f"'{path.stem}'" in repr(cases)]
-    return text + "".join(path.read_text(encoding="utf-8") for path in played)
+    used = [path for path in SCENARIOS.glob("*.yaml") if f"'{path.stem}'" in repr(cases)]
+    return text + "".join(path.read_text(encoding="utf-8") for path in used)
 
 
 @pytest.mark.parametrize("fault", TABLE, ids=lambda fault: fault.code)

@@ -124,7 +124,7 @@ def billed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billed]:
         collector.start()
         stack.callback(collector.kill)
         collector.wait_for("listed", resource="pods", why="start")
-        live(Players(admin), world, collector, samples)
+        run_workloads(Players(admin), world, collector, samples)
         over = len([p for p in observer.pods.values() if p.ended_at])
         assert over == len(PODS) + 1  # two pods of the Deployment
         pull(home, collector, samples, Interval(began_at, end_of_hour(collector, world)))
@@ -205,7 +205,7 @@ url = "{url}"
     return home, collector
 
 
-def live(
+def run_workloads(
     players: Players, world: World, collector: CollectorProcess, samples: httpx.Client
 ) -> None:
     """Pods run for some seconds; the end of each is the time of its container."""

@@ -43,7 +43,7 @@ QUIET = [
 Row = dict[str, Any]
 
 
-def live(made: World, fleet: Fleet) -> None:
+def run_fleet(made: World, fleet: Fleet) -> None:
     """Drive the clock through the whole scenario; the collector catches up at every step."""
     made.start_collector()
     # Events of the last moments may arrive in the hour after the scenario.
@@ -160,7 +160,7 @@ def test_a_pod_belongs_to_its_topmost_owner(tmp_path: Path) -> None:
     fleet = build_fleet(read_scenario(OWNED, "owned.yaml", None))
     (cluster,) = fleet.clusters
     with world(cluster, tmp_path, fleet.started_at) as made:
-        live(made, fleet)
+        run_fleet(made, fleet)
         rows = landed_rows(made, fleet)["pod_observations"]
         links = {line["uid"]: line["object"] for line in made.lines("owner")}
     workloads = {(row["workload_kind"], row["workload_name"]) for row in rows}
@@ -181,7 +181,7 @@ def check_journal(tmp_path: Path, fleet: Fleet) -> None:
     for cluster in fleet.clusters:
         folder = tmp_path / cluster.name
         with world(cluster, folder, fleet.started_at, faults=fleet.faults) as made:
-            live(made, fleet)
+            run_fleet(made, fleet)
             rows = landed_rows(made, fleet)
             assert rows["journal_gaps"] == []
             known = recorded_times(rows["pod_observations"])
@@ -306,7 +306,7 @@ def test_a_recreated_namespace_has_two_uids_and_an_end_between(tmp_path: Path) -
     twice = [n.name for n in cluster.namespaces if _lives(cluster, n.name) > 1]
     assert twice
     with world(cluster, tmp_path, fleet.started_at) as made:
-        live(made, fleet)
+        run_fleet(made, fleet)
         rows = landed_rows(made, fleet)["namespace_observations"]
     uids = {r["namespace_uid"] for r in rows if r["namespace"] == twice[0]}
     assert len(uids) == 2
@@ -321,7 +321,7 @@ def test_devices_of_claims_have_their_product(tmp_path: Path) -> None:
     fleet = build_fleet(load_scenario("every_way_to_share"))
     (cluster,) = fleet.clusters
     with world(cluster, tmp_path, fleet.started_at) as made:
-        live(made, fleet)
+        run_fleet(made, fleet)
         rows = landed_rows(made, fleet)
     offered = {(r["pool"], r["device"]): r for r in rows["slice_devices"]}
     held = {(r["pool"], r["device"]) for r in rows["claim_observations"]}
@@ -339,7 +339,7 @@ def test_a_gap_hides_only_events_inside_it(tmp_path: Path) -> None:
     fleet = build_fleet(load_scenario("watch_gap"))
     (cluster,) = fleet.clusters
     with world(cluster, tmp_path, fleet.started_at, faults=fleet.faults) as made:
-        live(made, fleet)
+        run_fleet(made, fleet)
         assert all(made.ledger.count(fault.fault_id) for fault in fleet.faults)
         rows = landed_rows(made, fleet)
         gaps = [

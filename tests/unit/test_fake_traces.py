@@ -73,7 +73,7 @@ def test_every_card_known_by_a_label_can_be_in_a_trace() -> None:
         ]
     with (shipped / "mig_profiles.csv").open(encoding="utf-8") as file:
         cut = {(row["mig_geometry"], row["profile"]) for row in csv.DictReader(file)}
-    cluster = played(
+    cluster = simulate_rows(
         *(
             f"east,a,p{number},u{number},n{number},{row['product']},{row['vendor']}.com/gpu,1,"
             "1790812800,1790812802,1790812810,1790816400,Succeeded,,"
@@ -116,7 +116,7 @@ def test_a_missing_column_is_named() -> None:
 # --- pods and their rows --------------------------------------------------------------------------
 
 
-def played(*rows: str) -> SimulatedCluster:
+def simulate_rows(*rows: str) -> SimulatedCluster:
     """The one cluster of a trace with these rows."""
     read = parse_trace(HEADER + "\n".join(rows) + "\n", "t.csv")
     [cluster] = build_fleet(LoadedScenario(scenario_of_trace(read, "t", "t.csv"), "t.csv")).clusters
@@ -126,7 +126,7 @@ def played(*rows: str) -> SimulatedCluster:
 
 def refused(*rows: str) -> tuple[str, str]:
     with pytest.raises(InvalidScenario) as raised:
-        played(*rows)
+        simulate_rows(*rows)
     return raised.value.where, raised.value.seen
 
 
@@ -154,7 +154,7 @@ def row(
 def test_without_uids_two_lifetimes_of_one_name_are_two_pods() -> None:
     """The first one's object would stay ten minutes; its name is used again after five."""
     lives = [(0, 100), (400, 500), (5000, 5100)]
-    cluster = played(*(row(created=created, finished=end) for created, end in lives))
+    cluster = simulate_rows(*(row(created=created, finished=end) for created, end in lives))
     assert [(p.created_at - T0, (p.gone_at or 0) - T0) for p in cluster.pods] == [
         (0, 400),
         (400, 1100),
@@ -164,7 +164,7 @@ def test_without_uids_two_lifetimes_of_one_name_are_two_pods() -> None:
 
 def test_rows_of_one_pod_are_one_pod_with_or_without_a_uid() -> None:
     for uid in ("", "u"):
-        cluster = played(
+        cluster = simulate_rows(
             row(uid=uid, product="", resource="nvidia.com/mig-1g.5gb", count=2),
             row(uid=uid, product="", resource="nvidia.com/mig-3g.20gb"),
         )
@@ -218,7 +218,7 @@ def test_a_name_belongs_to_one_pod_at_a_time(first: dict[str, Any], lasts: str) 
 
 
 def test_an_owner_of_pods_with_several_requests_is_one_object() -> None:
-    cluster = played(
+    cluster = simulate_rows(
         row("launcher", resource="", count=0, owner="MPIJob,train"),
         row("worker", count=2, owner="MPIJob,train"),
     )
@@ -287,7 +287,7 @@ def test_ambiguous_times_are_refused(written: str, seen: str) -> None:
 
 def test_a_fraction_of_zero_is_a_whole_second() -> None:
     """Programs write whole numbers in this way if a column has missing values."""
-    cluster = played(f"c,a,p,u,,,nvidia.com/gpu,1,{T0}.0,,,,Pending,,")
+    cluster = simulate_rows(f"c,a,p,u,,,nvidia.com/gpu,1,{T0}.0,,,,Pending,,")
     assert cluster.pods[0].created_at == T0
 
 
@@ -299,7 +299,7 @@ def test_a_trace_beyond_the_limits_is_refused_with_start_and_end() -> None:
 
 def test_the_window_of_a_trace_contains_all_its_times() -> None:
     late = f"c,a,p,u,n,Tesla-T4,nvidia.com/gpu,1,{T0},{T0 + 7000},{T0 + 7200},,Running,,"
-    cluster = played(late)
+    cluster = simulate_rows(late)
     assert cluster.pods[0].started_at == T0 + 7200
 
 
@@ -334,7 +334,7 @@ def test_the_layout_of_a_node_follows_from_all_its_rows() -> None:
     """At once: nine of 1g.5gb, two of 3g.20gb and a whole card. 3g+3g, 7 x 1g, 2 x 1g, whole."""
     small = {"product": "", "resource": "nvidia.com/mig-1g.5gb"}
     half = {"product": "", "resource": "nvidia.com/mig-3g.20gb"}
-    cluster = played(
+    cluster = simulate_rows(
         row("p1", **small, count=7),
         row("p2", **small, count=2, created=50),
         row("p3", **small, count=7, created=100, finished=200),
@@ -350,7 +350,7 @@ def test_the_layout_of_a_node_follows_from_all_its_rows() -> None:
 
 
 def test_the_card_is_of_the_vendor_of_the_resource() -> None:
-    cluster = played(
+    cluster = simulate_rows(
         row("p1", node="", product="", resource="amd.com/gpu", count=2),
         row("p2", node="x", product="", resource="amd.com/gpu", count=3),
         row("p3", node="y", product="", resource="nvidia.com/mig-3g.40gb"),
@@ -398,4 +398,4 @@ def test_pods_of_several_resources_get_a_node_with_all_of_them() -> None:
         for n in range(3)
         for profile in ("1g.5gb", "2g.10gb")
     ]
-    assert [len(pod.holds) for pod in played(*parts).pods] == [2, 2, 2]
+    assert [len(pod.holds) for pod in simulate_rows(*parts).pods] == [2, 2, 2]

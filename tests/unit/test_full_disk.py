@@ -18,7 +18,7 @@ from domain.decisions import canonical_files
 from ingestion.settings import template_config
 from tests.decisions_by_hand import decided, table
 from tests.fleets import fleet as read
-from tests.lived_fleets import clusters_csv, live
+from tests.recorded_fleets import clusters_csv, record_fleet
 from warehouse.connection import connected
 from warehouse.content_hash import period_sha256
 from warehouse.home import Home
@@ -81,7 +81,7 @@ def facts_of(home: Home) -> str:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A month that was counted once."""
     home, fleet = Home.create(tmp_path_factory.mktemp("full") / "home"), read(FLEET)
-    live(home, fleet)
+    record_fleet(home, fleet)
     decisions = decided(clusters_csv([fleet], "both"))
     for name, text in canonical_files(decisions.rows).items():
         (home.decisions / name).write_text(text)

@@ -63,7 +63,7 @@ Spans = Sequence[tuple[int, int]]
 Proxy = Callable[[httpx.BaseTransport], httpx.BaseTransport]
 
 
-WHILE_ASKED = ("late_arrival", "receiver_gone", "store_hangs", "store_vanishes")
+QUERY_FAULTS = ("late_arrival", "receiver_gone", "store_hangs", "store_vanishes")
 """Faults of a store that affect only queries sent while they last."""
 
 
@@ -82,7 +82,7 @@ def broken_watches(fleet: Fleet, cluster_id: str) -> list[tuple[Fault, int, int]
     ]
 
 
-def live(
+def record_fleet(
     home: Home,
     fleet: Fleet,
     *,
@@ -108,8 +108,8 @@ def live(
     parts = tuple(windows) or tuple(days_of(fleet))
     for cluster in fleet.clusters if watched else ():
         history = histories[cluster.cluster_id]
-        _keep_journal(home, landing, fleet, history, ledger, unwatched, parts)
-    _ask_samples(home, landing, fleet, histories, ledger, telemetry, parts, through)
+        _record_journal(home, landing, fleet, history, ledger, unwatched, parts)
+    _pull_samples(home, landing, fleet, histories, ledger, telemetry, parts, through)
     return ledger
 
 
@@ -124,7 +124,7 @@ def days_of(fleet: Fleet) -> Iterator[Interval]:
 # --- the journal ---------------------------------------------------------------------------------
 
 
-class Scribe:
+class JournalRecorder:
     """A collector's state that receives every change of one cluster at its second."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Scribe:
         self.store: Store = store or MemoryStore()
         self.state = JournalState()
         self.calendar = Calendar()
-        self.writer = JournalWriter(self.store, history.cluster_id, "scribe", "0.1.0")
+        self.writer = JournalWriter(self.store, history.cluster_id, "recorder", "0.1.0")
         self.owners = {c.uid: c for c in history.changes if c.verb == "ADDED"}
 
     def write(self, started_at: int, ended_at: int) -> Store:
@@ -152,9 +152,9 @@ class Scribe:
             if self._is_blind(started_at):
                 self._relist(stop) if not self._is_blind(stop) else None
             else:
-                self._tell(started_at, stop)
+                self._send_events(started_at, stop)
                 if stop in self.replays:
-                    self._tell_again(stop)
+                    self._repeat_events(stop)
             if self._is_blind(stop):
                 self._break(stop)
             elif stops[stop]:
@@ -169,7 +169,7 @@ class Scribe:
 
     def _break(self, at: int) -> None:
         for resource in RESOURCES:
-            self._apply(Broken(resource, epoch(at), "nobody answers"))
+            self._apply(Broken(resource, epoch(at), "the server does not respond"))
 
     def _relist(self, at: int) -> None:
         self._list("expired", at)
@@ -178,7 +178,7 @@ class Scribe:
             self.state.second_look.discard(resource)
             self._list_one(resource, "second_look", at)
 
-    def _tell(self, after: int, until: int) -> None:
+    def _send_events(self, after: int, until: int) -> None:
         for change in self.history.changes:
             resource = _RESOURCE_OF.get(change.kind)
             if resource and after < change.at <= until:
@@ -196,7 +196,7 @@ class Scribe:
         for resource in RESOURCES:
             self._apply(Bookmark(resource, epoch(until), version))
 
-    def _tell_again(self, at: int) -> None:
+    def _repeat_events(self, at: int) -> None:
         """Repeat old versions as if they were new, those of deleted objects included."""
         for change in self.history.changes:
             resource = _RESOURCE_OF.get(change.kind)
@@ -241,7 +241,7 @@ class Scribe:
 _RESOURCE_OF = {kind: resource for resource, kind in KINDS.items()}
 
 
-def _keep_journal(
+def _record_journal(
     home: Home,
     landing: Landing,
     fleet: Fleet,
@@ -252,7 +252,7 @@ def _keep_journal(
 ) -> None:
     spans = list(unwatched)
     for fault, since, until in broken_watches(fleet, history.cluster_id):
-        ledger.fire(fault.fault_id, history.cluster_id, since, "the scribe looked away")
+        ledger.fire(fault.fault_id, history.cluster_id, since, "the watch was broken")
         spans.append((since, until))
     replays = [
         fault
@@ -260,9 +260,9 @@ def _keep_journal(
         if fault.kind == "watch_replays" and fault.cluster_id in ("", history.cluster_id)
     ]
     for fault in replays:
-        ledger.fire(fault.fault_id, history.cluster_id, fault.from_at, "the scribe was told again")
-    scribe = Scribe(history, spans, replays=[fault.from_at for fault in replays])
-    store = scribe.write(fleet.started_at - BEFORE, fleet.ended_at + 3600)
+        ledger.fire(fault.fault_id, history.cluster_id, fault.from_at, "old versions were repeated")
+    recorder = JournalRecorder(history, spans, replays=[fault.from_at for fault in replays])
+    store = recorder.write(fleet.started_at - BEFORE, fleet.ended_at + 3600)
     clock = StoppedClock(epoch(fleet.ended_at) + 2 * HOUR)
     for window in windows:
         attempt = pull_journal(history.cluster_id, window, store, landing, clock)
@@ -287,7 +287,7 @@ class InProcess(httpx.BaseTransport):
         body = request.read()
         if request.url.path.endswith("/query_range"):
             if isinstance(self._telemetry, str):
-                body = _of_one_field(body, self._telemetry)
+                body = _select_field(body, self._telemetry)
             if not self._telemetry or not body:
                 return httpx.Response(200, headers=JSON, stream=_Body(NOTHING))
 
@@ -302,7 +302,7 @@ class InProcess(httpx.BaseTransport):
         return asyncio.run(ask())
 
 
-def _of_one_field(body: bytes, metric: str) -> bytes:
+def _select_field(body: bytes, metric: str) -> bytes:
     """The query with one of its metrics; empty if it does not have that metric."""
     form = dict(parse_qsl(body.decode()))
     parts = [part for part in form["query"].split(" or ") if metric in part]
@@ -317,7 +317,7 @@ class _Body(httpx.SyncByteStream):
         yield self._content
 
 
-def _ask_samples(
+def _pull_samples(
     home: Home,
     landing: Landing,
     fleet: Fleet,
@@ -329,7 +329,7 @@ def _ask_samples(
 ) -> None:
     labels = tuple(sorted({c.monitoring.replica_label for c in fleet.clusters}))
     connection = Connection("http://thanos.fake")
-    for at, hours in (*_meanwhile(fleet), (fleet.ended_at + 2 * 3600, windows)):
+    for at, hours in (*_queries_during_faults(fleet), (fleet.ended_at + 2 * 3600, windows)):
         clock = driven(epoch(at))
         source = FleetSeries(fleet, dict(histories), clock, ledger)
         app = make_app(source, clock, ApiOptions(replica_labels=labels))
@@ -342,12 +342,12 @@ def _ask_samples(
                 pull_samples(asked, window, landing, home.runs, clock, client)
 
 
-def _meanwhile(fleet: Fleet) -> Iterator[tuple[int, list[Interval]]]:
+def _queries_during_faults(fleet: Fleet) -> Iterator[tuple[int, list[Interval]]]:
     """The times of queries during a store's fault, and their hours: the last two."""
     for fault in fleet.faults:
         at = (fault.from_at + fault.until_at) // 2
         hour = (at - 600) // 3600 * 3600  # the last samples must be present
-        if fault.kind in WHILE_ASKED:
+        if fault.kind in QUERY_FAULTS:
             yield at, [Interval(epoch(max(hour - 7200, fleet.started_at)), epoch(hour))]
 
 
