@@ -43,7 +43,7 @@ setup: $(READY) ## Install everything into .venv.
 demo: $(READY) ## From a simulated fleet to sealed invoices, in ./demo-home.
 	@$(BIN)/gpu-ledger demo --home demo-home
 
-ui: $(READY) ## Dagster's pages on a month with four hours missing, to find and to backfill.
+ui: $(READY) ## Dagster UI of a simulated month with four missing hours to backfill.
 	@$(BIN)/gpu-ledger up --demo --home open-month
 
 test: $(READY) ## Units, properties, and scenarios against the truth: five minutes on two cores.
@@ -77,11 +77,11 @@ test-servers: servers $(SPARK) ## Tests against real servers; lists the missing 
 
 # N is the number of examples of each property and of simulated tenant-months.
 explore: N ?= 1000
-explore: $(READY) $(SPARK) ## Repetition for confidence, with N random cases of each kind (1000).
+explore: $(READY) $(SPARK) ## Random tests with N cases of each kind (1000).
 	@echo "Replay this run with: make explore N=$(N) SEED=$(SEED)"
 	@N=$(N) SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "(explore or hypothesis) and not servers" tests
 
-format: $(READY) ## Let ruff and sqlfluff write the layout.
+format: $(READY) ## Format the code with ruff.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix-only .
 
@@ -117,9 +117,9 @@ docs: $(READY) ## Build the pages into build/docs; a broken link fails.
 	@echo "build/docs/index.html"
 
 simulate: N ?= 1000
-simulate: $(READY) ## Compare N simulated tenant-months (1000) with what was true, and write the page.
+simulate: $(READY) ## Compare N simulated tenant-months (1000) with the truth ledger; write the page.
 	@GPU_LEDGER_WRITE_SIMULATION=1 N=$(N) $(BIN)/python -m pytest -s -m explore tests/scenarios/test_simulated_months.py
 	@GPU_LEDGER_WRITE_SIMULATION=1 N=1000 $(BIN)/python -m pytest -m explore tests/unit/test_prune_decision.py
 
-clean: ## Remove what make made here (not your homes).
+clean: ## Remove the files that make created; homes stay.
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache
