@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from quality import suites
 from tests import plain_expectations
 from tests.replayed_models import ReplayedProject
-from warehouse import build
+from warehouse import build, connection
 from warehouse.dbt_run import DbtProject
 
 # A shell starts background processes with SIGINT ignored, and children inherit that. Dagster then
@@ -49,6 +49,7 @@ tests replay the recorded statements of dbt and evaluate the suites without Grea
 which would take most of their time.
 """
 VALIDATE = suites._validate
+THREADS = connection.THREAD_LIMIT
 
 LONG_FILES = (
     "test_spark_cluster.py",
@@ -79,3 +80,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     with_engines = any(item.get_closest_marker(name) for name in WITH_ENGINES)
     build.DbtProject = DbtProject if with_engines else ReplayedProject  # type: ignore[misc]
     suites._validate = VALIDATE if with_engines else plain_expectations.validate
+    # The rows of a test are too few for a second thread, which only costs time.
+    connection.THREAD_LIMIT = THREADS if with_engines else 1

@@ -48,16 +48,17 @@ class ReplayedProject(DbtProject):
     """A project whose models are built by the statements that dbt would run."""
 
     def build(self) -> list[Any]:
+        statements = recorded(project_sha256())
         with connected(self._database) as connection:
             register(connection)
-            for node, statement in recorded(project_sha256())["models"]:
+            for node, statement in statements["models"]:
                 try:
                     connection.execute(statement)
                 except duckdb.Error as error:
                     raise ModelFailed([node], str(error)) from error
             return [
                 _result(test, connection.execute(test["statement"]).fetchall())
-                for test in recorded(project_sha256())["tests"]
+                for test in statements["tests"]
             ]
 
 

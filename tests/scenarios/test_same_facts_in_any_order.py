@@ -95,7 +95,7 @@ def test_deliveries_threads_and_zone_change_no_byte(
     home = Home.create(tmp_path / "home")
     fleets = record_fleets(home, random.Random(20261118))
     monkeypatch.setenv("TZ", "Asia/Kolkata")
-    monkeypatch.setattr(connection, "thread_count", lambda: 1)
+    monkeypatch.setattr(connection, "thread_count", lambda: 4)
     time.tzset()
     try:
         assert facts_of(home, fleets) == expected
