@@ -46,7 +46,7 @@ the document is rounded once and apportioned to its lines by the largest-remaind
 Columns that are used only in filters and joins are not listed. [From an invoice line to the raw
 sample](../explanation/from-an-invoice-line-to-the-raw-sample.md) traces one line of one invoice.
 
-No column of the cost decides whether a segment of an allocation blocks the close. The seed
+No column of the cost decides whether a segment of an allocation blocks the close. The table
 [`reconciliation_rules`](reconciliation-rules.md) does, in its column `blocks_close`, by the kind
 of the segment: `int_allocation_segments` determines the kind, `int_allocations_reconciled` joins
 the rule, and `quality/reconciliation.py` raises its finding. A disputed segment blocks the close

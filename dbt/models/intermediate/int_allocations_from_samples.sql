@@ -1,12 +1,12 @@
 with
 
 -- Numbers compare faster than names. The number of a pod is valid in this model only.
-sightings as (
+running_intervals as (
 
     select
         *,
         dense_rank() over (order by cluster_id, pod_uid) as pod_number
-    from {{ ref('int_pod_sightings') }}
+    from {{ ref('int_running_intervals_from_samples') }}
 
 ),
 
@@ -17,7 +17,7 @@ neighbours as (
         lead(first_sampled_ms) over (
             partition by pod_number order by first_sampled_ms, last_sampled_ms
         ) as next_sampled_ms
-    from sightings
+    from running_intervals
 
 ),
 
@@ -43,7 +43,7 @@ pods as (
         pod_uid,
         min(first_sampled_ms) as first_sampled_ms,
         max(last_sampled_ms) as last_sampled_ms
-    from sightings
+    from running_intervals
     group by pod_number, cluster_id, pod_uid
 
 ),

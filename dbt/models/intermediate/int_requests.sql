@@ -173,7 +173,7 @@ scheduler_requests as (
         max(pod_names.namespace) as namespace,
         max(pod_names.pod_name) as pod_name,
         max(series.node_name) as node_name,
-        {{ whole_quotient('min(sightings.first_sampled_ms)', 1000) }} as first_sampled_second,
+        {{ whole_quotient('min(intervals.first_sampled_ms)', 1000) }} as first_sampled_second,
         min(scheduler_runs.sample_quantity) as scheduler_device_count_min,
         max(scheduler_runs.sample_quantity) as scheduler_device_count_max
     from scheduler_runs
@@ -188,12 +188,12 @@ scheduler_requests as (
             series.cluster_id = pod_names.cluster_id
             and series.namespace = pod_names.namespace
             and series.pod_name = pod_names.pod_name
-    inner join {{ ref('int_pod_sightings') }} as sightings
+    inner join {{ ref('int_running_intervals_from_samples') }} as intervals
         on
-            pod_names.cluster_id = sightings.cluster_id
-            and pod_names.pod_uid = sightings.pod_uid
-            and scheduler_runs.first_sampled_ms <= sightings.last_sampled_ms
-            and sightings.first_sampled_ms <= scheduler_runs.last_sampled_ms
+            pod_names.cluster_id = intervals.cluster_id
+            and pod_names.pod_uid = intervals.pod_uid
+            and scheduler_runs.first_sampled_ms <= intervals.last_sampled_ms
+            and intervals.first_sampled_ms <= scheduler_runs.last_sampled_ms
     group by pod_names.cluster_id, pod_names.pod_uid, resources.resource_key
 
 ),
