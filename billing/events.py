@@ -5,7 +5,7 @@ Not here: storing events (`record`), or the contents of sealed documents (`invoi
 
 States are those of FOCUS 1.4: a billing period is Open or Closed, and a closed one stays closed; a
 document is Issued, or Issued and then Voided. Events name documents by number and hash only, so a
-tenant can get the whole chain as a proof and learns nothing about other tenants.
+tenant can get the whole chain as a proof and gets no information about other tenants.
 
 Numbers have no gaps. A number is given only in the event that issues its document, so a crash can
 neither lose a number nor use one twice.

@@ -63,4 +63,4 @@ class NotKubernetes(TemporarilyUnavailable):
 
 
 class HistoryGone(ServerRefused):
-    """410: the server no longer has the version from which a list or a watch would go on."""
+    """410: the server no longer has the version from which a list or a watch would continue."""

@@ -26,7 +26,7 @@ Listener = Callable[[datetime], None]
 # millisecond steps of the machine's clock become minutes of the fleet.
 MAXIMUM_SPEED = 10_000.0
 
-# How long a waiter of a running clock sleeps at most before it looks again, in real seconds: so
+# The longest wait before a waiter of a running clock reads it again, in real seconds: so
 # that closing the clock is noticed soon.
 LONGEST_NAP_SECONDS = 0.5
 
@@ -60,7 +60,7 @@ class VirtualClock:
         self._monotonic = monotonic
         self._origin = require_instant(start, "the start of the clock")
         self._began = monotonic()
-        self._told = self._origin  # the latest instant that every listener has heard of
+        self._notified = self._origin  # the latest instant of which all listeners were notified
         self._changed = threading.Condition()
         self._advancing = threading.Lock()
         self._listeners: list[Listener] = []
@@ -94,7 +94,7 @@ class VirtualClock:
             for listener in list(self._listeners):
                 listener(target)
             with self._changed:
-                self._told = target
+                self._notified = target
                 self._changed.notify_all()
         return target
 
@@ -111,12 +111,12 @@ class VirtualClock:
                     self._changed.wait()
 
     def _seconds_until(self, instant: datetime) -> float:
-        """Of a driven clock, an instant has come when every listener has heard of it."""
-        reached = self.now() if self.mode == "running" else self._told
+        """A driven clock reaches an instant when all listeners were notified of it."""
+        reached = self.now() if self.mode == "running" else self._notified
         return (instant - reached).total_seconds()
 
     def close(self) -> None:
-        """Wake every waiter for good."""
+        """End all waits permanently."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

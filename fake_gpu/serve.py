@@ -64,7 +64,7 @@ class Switch:
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         async def dated(message: Scope) -> None:
             if message["type"] == "http.response.start":
-                # Clients learn from it how far their clock is off.
+                # Clients measure the offset of their clock with it.
                 now = _http_date(self.clock.now_seconds())
                 message["headers"] = [*message.get("headers", ()), (b"date", now)]
             await send(message)

@@ -209,7 +209,7 @@ def template_config() -> str:
 
 
 class _SettingsReader:
-    """Walks the tables once; remembers the text, to name the line in an error."""
+    """Walks the tables once; keeps the text, to name the line in an error."""
 
     def __init__(self, text: str, where: str) -> None:
         self._lines = text.splitlines()

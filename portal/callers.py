@@ -54,7 +54,7 @@ class Authority(Protocol):
         """The caller with this bearer token; None when it is not valid. May raise ReviewFailed."""
 
     def caller_of_session(self, subject: str) -> Caller | None:
-        """The caller for whom a session was begun; None when it may not go on."""
+        """The caller of a session; None when the session must end."""
 
     def session_subject(self, token: str) -> str:
         """The name of a caller in a session, which is not secret; "" where none can begin."""

@@ -36,7 +36,7 @@ from portal.callers import ReviewFailed
 GROUP, CONSUMPTION, NODE_HOURS = "gpu-ledger.io", "consumption", "nodehours"
 AUDIENCE = "gpu-ledger"
 REMEMBERED_SECONDS = 60.0
-"""The API server remembers a token for up to 10 seconds more."""
+"""The API server caches a token for up to 10 seconds more."""
 CALLERS_REMEMBERED = 10_000
 REVIEWS_AT_ONCE = 20
 SERVICE_ACCOUNT = "system:serviceaccount:"

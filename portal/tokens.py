@@ -48,7 +48,7 @@ class TokenFileInvalid(BadInput):
             where=f"{path}:{line}" if line else str(path),
             seen=seen,
             why="a token that is read wrongly could show one tenant's use to another",
-            remedy=f"delete that line, or write the file anew with `gpu-ledger portal token create`"
+            remedy=f"delete that line, or rewrite the file with `gpu-ledger portal token create`"
             f" (columns: {','.join(COLUMNS)})",
         )
 

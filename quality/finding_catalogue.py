@@ -117,9 +117,9 @@ _KINDS = (
         "journal_missing",
         blocks=False,
         remedy=Remedy.NONE,
-        means="No collector watched the cluster in this time, while samples were complete. No "
-        "API server answers for the past, so the journal of this time cannot be backfilled. The "
-        "cause is `collector lost` if the journal has nothing of the hour, else `journal gap`.",
+        means="No collector watched the cluster in this time, while samples were complete. An "
+        "API server has no history, so the journal of this time cannot be backfilled. The cause "
+        "is `collector lost` if the journal has nothing of the hour, else `journal gap`.",
         bill="Starts and ends in this time are known to the sampling interval only; the "
         "uncertainty is printed and counts towards the uncertainty limit of each tenant.",
         to_do="Nothing has to be done for this period. Find out why the collector did not run, so "

@@ -1,6 +1,6 @@
 """One billing period, rebuilt whole: evidence and decisions in, facts out, switched in at once.
 
-Put here: the order of the steps, and the refusal to count a closed period anew.
+Put here: the order of the steps, and the refusal to count a closed period again.
 Not here: any single step (`warehouse.raw_evidence`, `device_tables`, `raw_decisions`, `dbt_run`,
 `switch`), or the content of a close (`billing`).
 

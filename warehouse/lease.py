@@ -1,6 +1,6 @@
 """The lease: one writer at a time, and a number that shows that a later writer has followed.
 
-Put here: taking, renewing, checking and giving back the lease of a store.
+Put here: acquiring, renewing, checking and releasing the lease of a store.
 Not here: the refusal of stale writes itself: the record stores the fence in each event and refuses
 one that is lower than the last.
 
@@ -42,7 +42,7 @@ class LeaseHeld(TemporarilyUnavailable):
             seen=f"{state.holder} holds the lease (fence {state.fence}) "
             f"until {format_instant(state.expires_at)}",
             why="two writers at once would give two documents one number",
-            remedy="wait for it to end; after a crash the lease frees itself at that time",
+            remedy="wait for it to end; after a crash it expires at that time",
         )
 
 
@@ -56,7 +56,7 @@ class LeaseLost(TemporarilyUnavailable):
         super().__init__(
             where=location,
             seen=f"{held.holder} wrote under fence {held.fence}; the store now has {now}, "
-            f"and ours ran until {format_instant(held.expires_at)}",
+            f"and its lease ran until {format_instant(held.expires_at)}",
             why="another writer may have started; writing on could undo its work",
             remedy="run the same command again: it resumes from what is recorded",
         )
@@ -69,7 +69,7 @@ class LeaseState:
     fence: int
     holder: str
     expires_at: datetime
-    nonce: str  # two holders never write the same bytes, so a swap tells them apart
+    nonce: str  # two holders never write the same bytes, so a swap distinguishes them
 
     def to_bytes(self) -> bytes:
         value = {
@@ -105,7 +105,7 @@ class Lease:
         return self._state.expires_at
 
     def check(self) -> int:
-        """The fence, if the lease is still ours now; raises LeaseLost otherwise."""
+        """The fence, if the lease is still held; raises LeaseLost otherwise."""
         present = _present(self._store)[1]
         if present != self._state or self._clock.now() >= self._state.expires_at:
             raise LeaseLost(self._store.location, self._state, present)
@@ -117,7 +117,7 @@ class Lease:
         self._swap(replace(self._state, expires_at=_expiry(self._clock, self._seconds)))
 
     def release(self) -> None:
-        """Give it back. The fence stays in the store, so that the next one is higher."""
+        """Release it. The fence stays in the store, so that the next one is higher."""
         with contextlib.suppress(LeaseLost):
             self._swap(replace(self._state, expires_at=RELEASED))
 
@@ -140,11 +140,11 @@ def lease(
 
 
 def acquire(store: Store, holder: str, clock: Clock, seconds: int, above: int = 0) -> Lease:
-    """Take the lease, or raise LeaseHeld. Prefer `lease`, which also gives it back."""
+    """Take the lease, or raise LeaseHeld. Prefer `lease`, which also releases it."""
     body, present = _present(store)
     if present and clock.now() < present.expires_at:
         raise LeaseHeld(store.location, present)
-    # A restored store may have lost the lease object; the record remembers its fences.
+    # A restored store may have lost the lease object; the record has its fences.
     fence = max(present.fence if present else 0, above) + 1
     state = LeaseState(fence, holder, _expiry(clock, seconds), os.urandom(8).hex())
     if not store.replace(LEASE_KEY, state.to_bytes(), body):

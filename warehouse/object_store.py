@@ -105,8 +105,8 @@ class ObjectStore:
             return cls(MemoryStore(), shown)
         if parts.scheme not in ("s3", "gs", "az"):
             raise InvalidSetting(
-                where=f"the place {url.split('://', 1)[0]}://…",
-                seen="it is none of s3://, gs://, az://, file://, memory://",
+                where=f"the store URL {url.split('://', 1)[0]}://…",
+                seen="its scheme is none of s3://, gs://, az://, file://, memory://",
                 why="evidence needs a store with conditional creates",
                 remedy="give s3://bucket/prefix in config.toml, or nothing for a folder in the "
                 "home",

@@ -56,7 +56,7 @@ def project_sha256() -> str:
     digest, count = hashlib.sha256(), 0
     root = dbt_project_dir()
     for path in sorted(root.rglob("*")):
-        # Of the place of the project itself nothing is asked: it may lie in a folder `target`.
+        # The place of the project itself does not matter: it may be in a folder `target`.
         within = path.relative_to(root)
         if path.suffix in PROJECT_SUFFIXES and "target" not in within.parts:
             name, body = within.as_posix().encode(), path.read_bytes()

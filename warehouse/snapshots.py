@@ -600,7 +600,7 @@ def _numbers_by_tenant(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple
 
 
 def _stored_pod_hours(columns: Mapping[str, str], first: int, last: int) -> dict[str, str]:
-    """The stored tables of a snapshot with some columns of pods in a range, which is numbered anew.
+    """The stored tables of a snapshot with some columns of pods in a range, with new numbers.
 
     Numbers of the range itself would say how many pods other tenants have.
     """
@@ -669,7 +669,7 @@ def _write_file(
 
 
 def _files_named_in(index: Path) -> set[str]:
-    """None where it is damaged: it is written anew, and names all that it has to."""
+    """None where it is damaged: it is then written again."""
     try:
         named = json.loads(index.read_bytes())
         return {str(named["provider"]), *map(str, named["tenants"].values())}

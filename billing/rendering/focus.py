@@ -5,7 +5,7 @@ Not here: any amount that is not on the sealed document, other than its share of
 
 `BilledCost` of a line's rows is the line's payable amount, shared out in nanos, so that the rows
 of an invoice add up to its total with `==`. `EffectiveCost` is the same before cents.
-`ListCost` and `ContractedCost` are unit price × `PricingQuantity`, as the specification wants it;
+`ListCost` and `ContractedCost` are unit price × `PricingQuantity`, as the specification requires;
 a quantity has nine decimals. The columns of periods and invoice details are those of the
 specification's text; no validator knows them yet.
 """

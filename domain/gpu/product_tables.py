@@ -154,7 +154,7 @@ def _rows(file: str, text: str, columns: tuple[str, ...], problems: list[str]) -
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Each line by itself, so that a forgotten quote cannot swallow the rest of the file."""
+    """Each line by itself, so that a missing quote does not affect the other lines."""
     for number, line in enumerate(StringIO(text, newline=None), start=1):
         try:
             cells = next(csv.reader([line.rstrip("\n")], strict=True), [])

@@ -82,7 +82,7 @@ class MigProfile:
 
     @property
     def resource_name(self) -> str:
-        """As a pod asks for it: `nvidia.com/mig-1g.5gb.me`."""
+        """The name in a pod's requests: `nvidia.com/mig-1g.5gb.me`."""
         return RESOURCE_PREFIX + str(self).replace("+", ".").replace(",", ".")
 
 

@@ -3,7 +3,7 @@
 Put here: registration, ListAndWatch, Allocate, and the failures of these calls.
 Not here: which devices there are (`hardware`), or which container has which (`holders`).
 
-A kubelet that restarts deletes all sockets of the folder, so a plugin must notice it, listen anew
+A kubelet that restarts deletes all sockets of the folder, so a plugin detects it, listens again
 and register again. `maintain` compares the sockets' inodes; the agent calls it every second.
 """
 

@@ -198,7 +198,7 @@ class NodeUse:
         return power
 
     def microjoules_at(self, card: Card, at: int) -> int:
-        """The card's energy since its node was made; days that were asked for are remembered."""
+        """The card's energy since its node was made; requested days are cached."""
         times, totals = self._energy.setdefault(card.card_id, ([self.node.created_at], [0]))
         position = bisect_right(times, at) - 1
         if position < 0:

@@ -1,4 +1,4 @@
-"""Every fault that a scenario can ask for, by name.
+"""Every fault that a scenario can have, by name.
 
 Put here: the one list; the reference in docs/ is generated from it.
 Not here: the entries (`samples`, `kubernetes`, `fleet`), the effects, or the counters (`ledger`).

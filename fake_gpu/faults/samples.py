@@ -240,7 +240,7 @@ SAMPLES = (
         "exporter_moved",
         "A27",
         "samples",
-        "An exporter restarts elsewhere: its series go on under another instance and pod.",
+        "An exporter restarts elsewhere: its series continue with another instance and pod.",
         Parameter("job", "text", "kube-state-metrics", "the job"),
     ),
     kind(

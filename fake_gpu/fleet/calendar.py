@@ -1,7 +1,7 @@
 """The holders of a node's devices over time: the only place that assigns devices.
 
 Put here: free devices over a time, taking them, and giving them back early.
-Not here: which node a pod goes to (`scheduler`), or when it wants to (`cluster_simulation`).
+Not here: which node a pod goes to (`scheduler`), or at which time (`cluster_simulation`).
 
 A device is free for a pod only if no pod holds it during the pod's whole time, as far as that is
 known: pods with exact times reserve theirs beforehand, and a generated pod never stands in their

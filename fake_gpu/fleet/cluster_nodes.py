@@ -19,7 +19,7 @@ from fake_gpu.scenario.errors import InvalidScenario
 from fake_gpu.scenario.spec_hardware import NodeSpec
 from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 
-ANYTHING = ""  # the offer of a node to pods that ask for no device
+ANYTHING = ""  # the offer of a node to pods that request no device
 
 MOST_NODES_SHOWN = 10
 """Of a fleet of thousands; the error names as many, and the number of the others."""
@@ -51,7 +51,7 @@ def claim_offer(claim: ClaimSpec) -> str:
 
 
 def offers_of(device: Device, spec: NodeSpec) -> tuple[str, ...]:
-    """Under which names a device can be asked for."""
+    """The names under which a device can be requested."""
     if not spec.dra:
         return (device.resource,)
     kind = "mig" if device.makeup in ("mig", "mig_replica") else "gpu"
@@ -224,7 +224,7 @@ class ClusterNodes:
         self._shift(number, free_again, +1, at)
 
     def _shift(self, number: int, grants: Sequence[DeviceGrant], sign: int, at: int) -> None:
-        """Units come or go: the same as counting the node anew, and quicker."""
+        """Add or remove units: the same result as counting the node again, and faster."""
         calendar = self._calendars[number]
         product = self.specs[self.nodes[number].name].product
         if not calendar.plain:
@@ -253,7 +253,7 @@ class ClusterNodes:
         return known[1]
 
     def counts_agree(self, at: int) -> bool:
-        """Whether the quick counts are those of counting anew; for tests."""
+        """Whether the updated counts equal those of counting again; for tests."""
         for number, calendar in enumerate(self._calendars):
             unhealthy = self._unhealthy(number, at)
             for offer in calendar.slots:
@@ -270,7 +270,7 @@ class ClusterNodes:
     # --- exact pods ---------------------------------------------------------------------------
 
     def reserve_exact(self, pod: SimulatedPod, cards: Sequence[int]) -> None:
-        """Take the devices of a pod with a node and exact times, before anyone else asks."""
+        """Take the devices of a pod with a node and exact times, before all other pods."""
         number = self._numbers.get(pod.node_name)
         if number is None or pod.scheduled_at is None:
             raise does_not_fit(
@@ -292,7 +292,7 @@ class ClusterNodes:
         if missing := [index for index in cards if not 0 <= index < len(node.cards)]:
             raise does_not_fit(
                 pod,
-                f"it wants card {missing[0]} of {node.name}, which has {len(node.cards)}",
+                f"it requests card {missing[0]} of {node.name}, which has {len(node.cards)}",
                 why="cards are counted from 0",
                 remedy="name cards that the node has, or take `cards` away",
             )
@@ -338,8 +338,9 @@ class ClusterNodes:
         shown = ", ".join(free[:MOST_NODES_SHOWN]) or "there is no node"
         more = f" and {len(free) - MOST_NODES_SHOWN} more" if len(free) > MOST_NODES_SHOWN else ""
         return (
-            f"it wants {wanted} from {format_instant(instant(at))}, and no node has them free for "
-            f"all of its time; nodes then, and their devices that are free at first: {shown}{more}"
+            f"it requests {wanted} from {format_instant(instant(at))}, and no node has them free "
+            "for all of its time; nodes then, and their devices that are free at first: "
+            f"{shown}{more}"
         )
 
     def _why_not(self, pod: SimulatedPod, number: int, until: int) -> str:
@@ -353,7 +354,7 @@ class ClusterNodes:
             reasons.append(
                 f"{want.count} of {want.offer} from {begin} {end} ({free} free at first)"
             )
-        return f"on {pod.node_name} it wants " + " and ".join(reasons)
+        return f"on {pod.node_name} it requests " + " and ".join(reasons)
 
 
 def require_memory(pod: SimulatedPod) -> None:

@@ -117,7 +117,7 @@ class ClusterSimulation:
     # --- exact pods ---------------------------------------------------------------------------
 
     def _place_exact(self) -> None:
-        """Pods with a node and exact times have their devices before anyone else asks."""
+        """Pods with a node and exact times have their devices before all other pods."""
         exact: list[tuple[int, int, SimulatedPod, PodSpec]] = []
         for creator in self.creators:
             for number, spec in enumerate(creator.spec.pods):
@@ -252,7 +252,7 @@ class ClusterSimulation:
     def _plan_end(
         self, pod: SimulatedPod, draw: RandomStream, started: int
     ) -> tuple[int | None, int | None]:
-        """(end, when its deletion is asked for) as far as they follow from the workload."""
+        """(end, time of the request for its deletion) as far as they follow from the workload."""
         if pod.spec.lifetime is None:
             return None, None
         lived = started + pod.spec.lifetime.draw(draw, at_least=1)

@@ -20,7 +20,7 @@ from fake_gpu.fleet.simulated_pods import End, SimulatedPod
 from fake_gpu.fleet.stops import lose, stop, strand
 from fake_gpu.scenario.seeds import stream
 
-# The default toleration of unreachable and not-ready: after this, pods are asked to go.
+# The default toleration of unreachable and not-ready: after this, pods are evicted.
 TOLERATED_SECONDS = 300
 
 # A fault that finds no pod to touch looks again after so long.
@@ -155,7 +155,7 @@ def _end_pods(simulation: ClusterSimulation, fault: Fault, now: int) -> None:
             stop(simulation, pod, now, "deleted", after=grace)
         else:
             stop(simulation, pod, now, _ENDS[fault.kind])
-        if pod.version != plans:  # some were asked to go already
+        if pod.version != plans:  # some are being evicted already
             simulation.count_fault(fault)
 
 

@@ -20,7 +20,7 @@ class Utilisation:
     steps: tuple[tuple[int, int], ...]  # (seconds > 0, per cent 0..100)
     repeat: int | None = None
     after_pct: int = 0
-    # Worked out once: exporters ask for them at every step of every device.
+    # Calculated once: exporters read them at every step of every device.
     period_seconds: int = field(init=False, repr=False, compare=False)
     is_level: bool = field(init=False, repr=False, compare=False)  # one per cent in all steps
 

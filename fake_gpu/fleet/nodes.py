@@ -3,7 +3,7 @@
 Put here: a node's entry in a scenario to a `Node`, independent of any pod.
 Not here: its pods (`cluster_simulation`).
 
-While cards are cut anew, a node offers nothing; the capacity of cards that are not touched stays.
+During a MIG change a node offers nothing; the capacity of unchanged cards stays.
 """
 
 from __future__ import annotations

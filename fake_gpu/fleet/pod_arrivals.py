@@ -31,7 +31,7 @@ FOREVER_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 @dataclass(frozen=True, slots=True)
 class PodArrival:
-    """One pod that a workload wants at an instant."""
+    """One pod that a workload needs at an instant."""
 
     at: int
     group: int  # which Job or custom object, from 0

@@ -50,7 +50,7 @@ class QuotaAdmission:
         self._waiting.setdefault(namespace, []).append(again)
 
     def admitted(self, namespace: str) -> list[Callable[[int], None]]:
-        """Those who waited ask again, in their order."""
+        """Waiting pods are tried again, in their order."""
         return self._waiting.pop(namespace, [])
 
 

@@ -43,5 +43,5 @@ class FreeIndex:
 
 
 def matches(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether a node's labels are all that a selector asks for."""
+    """Whether a node has all labels of a selector."""
     return all(labels.get(name) == value for name, value in selector.items())

@@ -54,7 +54,7 @@ def _end_at(simulation: ClusterSimulation, pod: SimulatedPod, at: int, now: int)
 
 
 def strand(simulation: ClusterSimulation, pod: SimulatedPod, now: int, back_at: int | None) -> None:
-    """Its node is not heard of: asked to go, it runs on until the node is back."""
+    """Its node sends no heartbeat: the evicted pod runs until the node is back."""
     if pod.exact or pod.finished_at is not None or pod.deletion_requested_at is not None:
         return
     pod.version += 1

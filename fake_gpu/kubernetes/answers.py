@@ -26,7 +26,7 @@ class ApiRefusal(Exception):
     continue_token: str = ""
     retry_after_seconds: int = 0
     causes: tuple[Mapping[str, str], ...] = ()
-    about: Mapping[str, str] | None = None  # which name, group and kind was asked for
+    about: Mapping[str, str] | None = None  # the requested name, group and kind
 
     def status(self) -> Document:
         meta = {"continue": self.continue_token} if self.continue_token else {}
@@ -164,7 +164,7 @@ LATEST = -1
 
 
 def continue_token(resource_version: int, after: tuple[str, str]) -> str:
-    """Where a paged list goes on: the version that it shows, and the last key of this page."""
+    """Where a paged list continues: the version that it shows, and the last key of this page."""
     start = f"{after[0]}/{after[1]}\u0000" if after[0] else f"{after[1]}\u0000"
     text = json.dumps({"v": "meta.k8s.io/v1", "rv": resource_version, "start": start})
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

@@ -5,7 +5,7 @@ Put here: the instants. Not here: driving (`fake_gpu.serve`), or any clock.
 Most changes of a pod are in its status with their own time, so they may be sent later. A change
 that is known only by *the time of its event* needs a stop of its own: pods that vanish or fail
 without saying when they ended, nodes, quotas, budgets, claims and namespaces that change, and
-faults. Who owns a pod has to be asked for while the owner is there.
+faults. The owner of a pod must be queried while it exists.
 """
 
 from __future__ import annotations

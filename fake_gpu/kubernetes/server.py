@@ -57,7 +57,7 @@ class KubernetesApi:
     """The API server of one cluster; `app` is an ASGI application.
 
     `history_seconds` is how long deleted and changed objects stay readable by resource version
-    (etcd keeps five minutes); `token`, when given, is asked of every request but the health checks.
+    (etcd keeps five minutes); `token`, when given, is required in all requests but health checks.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class KubernetesApi:
         self.hub.close()
 
     def _on_step(self, instant: datetime) -> None:
-        """Tell every watch; while silent, they hear of this step with the next one."""
+        """Send to every watch; while silent, they receive this step with the next one."""
         if not self.is_silent:
             self.view.step(instant)
             self.hub.on_step(instant)

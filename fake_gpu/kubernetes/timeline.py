@@ -83,7 +83,7 @@ REPAIR_SECONDS = 120
 def set_back(history: ObjectHistory, at: int, lost_seconds: int) -> Timeline:
     """The store after a backup of `at - lost_seconds` was restored at `at`.
 
-    Numbers go on from the backup's, so they repeat. Lost changes are repeated by the controllers
+    Numbers continue from the backup's, so they repeat. Lost changes are repeated by the controllers
     REPAIR_SECONDS later: until then, deleted pods are back.
     """
     backup_at = at - lost_seconds

@@ -102,7 +102,7 @@ class _WatchEvents:
         self.faults_from = wanted.opened_at  # a cut in the past does not cut a new watch
 
     def first_events(self) -> list[WatchEvent]:
-        """The present state, when it was asked for; or the refusal to go on from there."""
+        """The present state, if it was requested; or the refusal to continue from there."""
         at = self.view.second()
         version, wanted = self.view.version(at), self.wanted
         if not wanted.begins_with_state:

@@ -238,7 +238,7 @@ class AnswerFaults:
         return [*self._active("lookback_overrun", at), *self.newer(at)]
 
     def lookback_ms(self, usual_ms: int, at: int) -> tuple[int, bool]:
-        """The look-back, and whether staleness markers are heard of."""
+        """The look-back, and whether staleness markers are used."""
         for fault in self._active("lookback_overrun", at):
             return whole(fault, "lookback", 600) * 1000, False
         return usual_ms, True

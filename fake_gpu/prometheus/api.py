@@ -245,7 +245,7 @@ class Api:
         return self.success(encode(sorted(values)), view)
 
     def _names(self, view: QuerierView, asked: FormParameters) -> set[str]:
-        """Of metrics: a pull asks for them in every window."""
+        """Of metrics: a pull queries them in every window."""
         start, end = asked.time("start", _EARLIEST_MS), asked.time("end", self.now_ms())
         found = [view.names_in(matchers, start, end) for matchers in self._selectors(asked)]
         return set().union(*found)

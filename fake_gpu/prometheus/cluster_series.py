@@ -159,7 +159,7 @@ class ClusterSeries:
     def tables(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int
     ) -> dict[str, SeriesTable | None] | None:
-        """The tables of all metrics that are asked for; None for a metric that has none.
+        """The tables of all requested metrics; None for a metric that has none.
 
         None at all where faults change series from window to window.
         """
@@ -210,7 +210,7 @@ class ClusterSeries:
         return made
 
     def _named(self, matchers: tuple[Matcher, ...]) -> list[tuple[ExposedSeriesSource, str]]:
-        """Who has the metrics that are asked for; the same query comes again for every hour."""
+        """The sources of the requested metrics; the same query is repeated for every hour."""
         known = self._asked.get(matchers)
         if known is None:
             if len(self._asked) >= LARGEST_QUERY_CACHE:

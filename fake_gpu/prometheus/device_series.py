@@ -137,7 +137,7 @@ class DeviceSeries:
     def _made(
         self, name: str, series_list: Mapping[Key, ExposedSeries], first_day: int, last_day: int
     ) -> dict[Key, ExposedSeries]:
-        """The series of some days, of which the first was most likely asked for before."""
+        """The series of some days, of which the first was probably requested before."""
         before = self._days.get(name, {})
         days = range(first_day, last_day + 1)
         made = {day: before.get(day) or self._of_day(name, day) for day in days}

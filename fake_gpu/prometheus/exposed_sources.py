@@ -116,7 +116,7 @@ def _state_metrics(
 def _objects_with_series(
     cluster: SimulatedCluster, families: Sequence[ObjectMetric]
 ) -> dict[str, frozenset[str]]:
-    """Most pods have no init containers and no claims, and no document is made to learn that."""
+    """Most pods have no init containers and no claims, so no document is built for them."""
     starting = frozenset(p.uid for p in cluster.pods if any(c.kind != "main" for c in p.containers))
     claiming = frozenset(pod.uid for pod in cluster.pods if pod.claims)
     found = {"kube_pod_resourceclaim_info": claiming}

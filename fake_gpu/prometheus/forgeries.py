@@ -1,7 +1,7 @@
 """Series of other exporters: a second kube-state-metrics, and a tenant's own exporter.
 
 Put here: sources of series that exist only in the time of a fault.
-Not here: changes to honest series (`series_faults`).
+Not here: changes to other series (`series_faults`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fake_gpu.prometheus.targets import Target
 
 _REQUESTS = "kube_pod_container_resource_requests"
 _UTILISATION = "DCGM_FI_DEV_GPU_UTIL"
-# The faults that bring such series.
+# The faults that add such series.
 FORGED = ("second_kube_state_metrics", "forged_series")
 
 

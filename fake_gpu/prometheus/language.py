@@ -101,7 +101,7 @@ _TIME = re.compile(r"\s*time\s*\(\s*\)\s*")
 
 
 def is_time_call(query: str) -> bool:
-    """`time()`, by which a client learns how far its own clock is off."""
+    """`time()`, with which a client measures the offset of its own clock."""
     return _TIME.fullmatch(query) is not None
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MANY = 96
 # Numbers processed together: larger blocks do not fit into a processor's cache.
 LARGEST_BATCH = 1 << 19
-# Times and ranges whose places are remembered: all metrics of a day ask for the same ones.
+# Times and ranges whose places are cached: all metrics of a day use the same ones.
 LARGEST_CACHE = 256
 # Sums of larger ones might not be finite any more.
 LARGEST_NUMBER = 1e300

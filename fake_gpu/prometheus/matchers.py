@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal
 
 Operator = Literal["=", "!=", "=~", "!~"]
-# Values that a pattern remembers: most labels have a few, and the same query comes again.
+# Cached values of a pattern: most labels have a few, and queries are repeated.
 LARGEST_TEST_CACHE = 1 << 12
 # Only groups of these kinds exist in RE2 and mean the same in Python.
 _GROUP = re.compile(r"\(\?(?:P<[A-Za-z_]\w*>|[ims]*(?:-[ims]+)?[:)])")

@@ -38,9 +38,9 @@ _SCRAPES_PER_DIGEST = 32
 OLDEST_COLLECTED_MS = 300_000
 # Days of scrapes that are remembered, of 23 kB each: of all targets of a fleet for one or two.
 LARGEST_DAY_CACHE = 1024
-# Hours of times that one grid keeps; older ones are computed again when asked for.
+# Hours of times that one grid keeps; older ones are computed again when requested.
 LARGEST_BLOCK_CACHE = 48
-# A pull asks for a window of allocation and one of telemetry, again and again.
+# A pull alternates between a window of allocation and one of telemetry.
 LARGEST_WINDOW_CACHE = 4
 
 
@@ -159,7 +159,7 @@ def _collected(collection: Federation, schedule: Schedule, day: int) -> Integers
 
 
 class Grid:
-    """The times of one target's samples, part by part, and those of the windows asked for last."""
+    """The times of one target's samples, part by part, and those of the last requested windows."""
 
     def __init__(
         self,

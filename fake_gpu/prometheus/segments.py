@@ -19,7 +19,7 @@ from fake_gpu.prometheus.targets import Target
 # In milliseconds, later than any time: the end of an interval without an end.
 NO_END = 1 << 62
 DAY_MS = 86_400_000
-# Lists of label names that a replica remembers: a few for each metric.
+# Cached lists of label names of a replica: a few for each metric.
 LARGEST_LAYOUT_CACHE = 4096
 
 

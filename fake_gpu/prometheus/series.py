@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fake_gpu.prometheus.tables import Rows
 
-# The cuts that one block remembers; an hour of one target has a few dozen distinct ones.
+# The cached cuts of one block; an hour of one target has a few dozen distinct ones.
 LARGEST_CONSTANT_CACHE = 4096
 # And the characters of their texts: a day of one series is 60 kB of them.
 LARGEST_TEXT_CACHE = 4_000_000

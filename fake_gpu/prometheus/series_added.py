@@ -4,7 +4,7 @@ Put here: the beginnings of series, counted per target.
 Not here: the other series about scrapes (`target_series`).
 
 It goes through every series of a target, so it is calculated only if it is queried. As in a real
-server a failed scrape forgets nothing: series that return with their target are not new.
+server a failed scrape discards nothing: series that return with their target are not new.
 """
 
 from __future__ import annotations

@@ -294,6 +294,6 @@ _CHANGES: dict[str, Change] = {
     "cluster_label_lost": _cluster_label_lost,
     "replicas_undeclared": _undeclared,
 }
-# Faults that change labels by which a cluster is asked for; then every cluster is looked through.
+# Faults that change the labels that select a cluster; then every cluster is searched.
 EXTERNAL = ("cluster_label_lost", "shared_external_labels", "replicas_undeclared")
 KINDS = (*_CHANGES, "shared_external_labels", "metric_renamed")

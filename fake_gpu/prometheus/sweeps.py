@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-# Blocks whose positions a track remembers: the hours of a day, in two replicas, and their edges.
+# Blocks whose positions a track caches: the hours of a day, in two replicas, and their edges.
 LARGEST_BLOCK_CACHE = 64
 # From here on arrays are quicker than a walk from segment to segment.
 MANY_SEGMENTS = 48

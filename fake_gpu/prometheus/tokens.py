@@ -101,7 +101,7 @@ _ESCAPE_DIGITS = {"x": (2, 16), "u": (4, 16), "U": (8, 16)}
 
 
 def _escaped(query: str, at: int, quote: str) -> tuple[str, int]:
-    """One escape sequence as Go reads it, and where the text goes on."""
+    """One escape sequence as Go reads it, and where the text continues."""
     char = query[at + 1 : at + 2]
     if char in _SIMPLE_ESCAPES:
         return _SIMPLE_ESCAPES[char], at + 2

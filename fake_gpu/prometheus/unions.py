@@ -54,7 +54,7 @@ def labelled(vector: Sequence[Points], label: str, text: str, *, any_name: bool)
 def united(vectors: Sequence[Sequence[Points]]) -> list[Points]:
     """One vector after the other. Of equal labels, the metric's name aside, the first counts.
 
-    Which is the first is asked step by step.
+    The first one is determined at each step.
     """
     taken: dict[str, set[int]] = {}
     found: list[Points] = []

@@ -27,7 +27,7 @@ class QuerierView:
     at: int  # the second at which the request is made
     deduplicate: bool
     replica_labels: Sequence[str]
-    markers: bool = True  # whether staleness markers are heard of
+    markers: bool = True  # whether staleness markers are used
     function: str = ""  # around the selector: a hint that stores of coarse samples use
     in_part: Fault | None = None  # answer only a part, without a word
     resolution_ms: int = 0  # how coarse the samples may be at most

@@ -107,7 +107,7 @@ def foreign_nodes(
 
 
 class _Loader(yaml.CSafeLoader):
-    """Refuses a key that stands twice, of which YAML would keep the last in silence."""
+    """Refuses a duplicate key, of which YAML would keep the last without an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

@@ -5,7 +5,7 @@ Not here: the keys of a scenario (`spec`), or how a duration is written (`scalar
 
 The dataclasses are the schema: their types define the allowed values, their `key(…)` the
 meaning, and the reference in docs/ is generated from both. YAML's own guesses (a time, an octal
-number, `no` as false) never happen: every scalar is read from its text by the type that is asked.
+number, `no` as false) never happen: every scalar is read from its text by the expected type.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ LAYOUT_NOTATION = (
 # The largest machines have 16 cards. Composed hosts have more: this only keeps a slip of the pen
 # from filling the memory.
 MAXIMUM_CARDS = 1024
-MAXIMUM_REPLICAS = 1000  # fractions of a card in thousandths are the finest that anyone shares
+MAXIMUM_REPLICAS = 1000  # the finest shares of a card are thousandths
 MAXIMUM_NODES = 2000
 
 CardLayout = Mapping[str, int]  # profile -> how many on one card; {} is MIG on, nothing made
@@ -107,7 +107,7 @@ class NodeChangeSpec:
     dcgm_names: DcgmNamesNotation | None = key(
         "Which names its dcgm-exporter writes from then on.", default=None
     )
-    layout: LayoutNotation | None = key("Cut the cards anew (MIG).", default=None)
+    layout: LayoutNotation | None = key("The new MIG layout.", default=None)
     takes: Seconds = key(
         "How long a new layout takes; the node offers nothing meanwhile.",
         default=300,

@@ -162,7 +162,7 @@ class CardLoadSpec:
     )
     memory_used_mib: int | None = key("How much of its memory it fills.", default=None)
     from_: Time | None = key(
-        "From when, beginning anew; from its start when left out. A card may have several.",
+        "The time from which it applies; the start when left out. A card may have several.",
         default=None,
     )
 
@@ -382,7 +382,7 @@ class WorkloadSpec:
         return self.api or KNOWN_KINDS[self.kind]
 
     def replicas_at(self, at: int) -> int:
-        """How many pods it wants at a second."""
+        """The number of its pods at a second."""
         numbers = [c.replicas for c in self.changes if c.replicas is not None and c.at <= at]
         return numbers[-1] if numbers else self.replicas
 

@@ -73,7 +73,7 @@ def _one_product(name: str, pods: Sequence[TracedPod], source: str) -> str:
 
 
 def _product(given: str, resources: Iterable[str]) -> str:
-    """The product that a row names, else one of the vendor that has every profile asked for."""
+    """The product that a row names, else one of the vendor that has every requested profile."""
     wanted = set(resources)
     if given or not wanted:
         return given
@@ -85,7 +85,7 @@ def _product(given: str, resources: Iterable[str]) -> str:
 
 
 def _slices(product: str) -> dict[str, str]:
-    """The profiles of a product by the resource that they are asked for as."""
+    """The profiles of a product by the resource under which they are requested."""
     return {resource_of(profile): profile for profile in profiles(products()[product].mig_family)}
 
 

@@ -48,7 +48,7 @@ class TruePod:
     workload_name: str
     bound_at: int | None
     started_at: int | None  # the first start of a main container
-    ended_at: int  # FOR_EVER: it goes on
+    ended_at: int  # FOR_EVER: it has no end
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _documents(place: CollectorPlace) -> list[tuple[str, Document]]:
         ),
         (
             "One at a time. Two would disturb nothing, and write everything twice.\n"
-            "# Its memory is for 10,000 pods that ask for GPUs, its limit for 30,000;\n"
+            "# Its memory is for 10,000 pods that request GPUs, its limit for 30,000;\n"
             "# each 1,000 more take 11 MiB.",
             _deployment(place),
         ),

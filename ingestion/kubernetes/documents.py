@@ -1,4 +1,4 @@
-"""Objects of the API: their identity, and the projections that a collector remembers as text.
+"""Objects of the API: their identity, and the projections that a collector keeps as text.
 
 Put here: UID and resource version, and JSON that is decoded when it is needed.
 Not here: the kept fields of an object (`projections`), or the rules (`journal_state`).

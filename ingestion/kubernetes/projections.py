@@ -55,7 +55,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 def matters(pod: Document) -> bool:
-    """Whether a pod asks for a device, or uses a claim that may be one."""
+    """Whether a pod requests a device, or uses a claim that may be one."""
     spec = _mapping(pod.get("spec"))
     if spec.get("resourceClaims") or _mapping(pod.get("status")).get("extendedResourceClaimStatus"):
         return True

@@ -21,7 +21,7 @@ from ingestion.kubernetes.watched_resources import PATHS
 
 @dataclass(frozen=True, slots=True)
 class NeedsList:
-    """This watch cannot go on, or cannot begin, without a list."""
+    """This watch cannot continue or begin without a list."""
 
     resource: str
     at: datetime

@@ -38,7 +38,7 @@ REQUESTS_LIMIT = 2_000
 that refuses every query as too large would be sent more than ten thousand."""
 
 TOO_LARGE_LIMIT = 64
-"""Responses of one attempt above the limit of size. Each query learns its size within six."""
+"""Responses of one attempt above the limit of size. The size of a query is known after six."""
 
 SECONDS_LIMIT = 1_800.0
 """Time of one attempt. Hours that it leaves out are pulled again by the next one."""

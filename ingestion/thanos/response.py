@@ -179,7 +179,7 @@ def _refusal(reply: PrometheusResponse) -> Matrix:
     if envelope.error:
         seen += f", {envelope.errorType}: {envelope.error}"
     limit_hit = reply.status in (400, 413, 422) and bool(_LIMIT_WORDS.search(envelope.error))
-    # A status 4xx is permanent, except for those that ask for a later request.
+    # A status 4xx is permanent, except those that request a retry.
     final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
     return Matrix(
         Outcome.REFUSED if final else Outcome.FAILED,

@@ -202,7 +202,7 @@ def device_hours(
 class DeviceReading:
     """Decodes the responses to functions one after the other.
 
-    The three functions have the same label sets, and so has the next hour: `known` remembers them.
+    The three functions have the same label sets, and so has the next hour: `known` caches them.
     """
 
     def __init__(

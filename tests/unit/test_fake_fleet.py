@@ -280,7 +280,7 @@ def test_a_pod_that_fits_nowhere_names_its_request_and_the_capacity() -> None:
 """
         )
     assert raised.value.seen.startswith(
-        "it wants 5 of nvidia.com/gpu from 2026-10-01T01:00:00Z, and no node has them free"
+        "it requests 5 of nvidia.com/gpu from 2026-10-01T01:00:00Z, and no node has them free"
     )
     assert raised.value.seen.endswith("free at first: small (2), large (4)")
 
@@ -299,7 +299,7 @@ def test_a_node_has_the_configured_number_of_cards() -> None:
         ("n, cards: 1, leaves: +2h", "n is not there all its time", "only while the node is there"),
         ("n, cards: 1, joins: +90m", "n is not there all its time", "only while the node is there"),
         ("m, cards: 1", "there is no node 'n'", "on a node of its cluster"),
-        ("n, cards: 3", "it wants card 3 of n, which has 3", "counted from 0"),
+        ("n, cards: 3", "it requests card 3 of n, which has 3", "counted from 0"),
     ],
 )
 def test_an_exact_pod_needs_its_node_during_its_lifetime(where: str, seen: str, why: str) -> None:

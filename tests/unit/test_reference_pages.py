@@ -47,10 +47,10 @@ def findings_page() -> str:
     return "\n".join(
         [
             "# Findings\n",
-            "A finding is a named fact that something is wrong; its page says what it means,"
-            " whether it changes a\nbill, and what to do. This list is made from the catalogue that"
-            " checking uses.\n",
-            "| code | name | blocks a close | remedy | what it means |",
+            "A finding is a named problem of the facts; its page has its meaning, its effect on"
+            " bills, and its\nremedy. This list is generated from the catalogue of"
+            " checking.\n",
+            "| code | name | blocks a close | remedy | meaning |",
             "|---|---|---|---|---|",
             *rows,
             TOCTREE,

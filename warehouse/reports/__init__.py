@@ -1,4 +1,4 @@
-"""Marts as people ask for them: usage, nodes, inventory, quotas, named questions.
+"""Reports on the marts: usage, nodes, inventory, quotas, named questions.
 
 Put here: plain functions from open facts to rows.
 Not here: options and printing (`orchestration.cli`), or anything that counts (`dbt/`).

@@ -1,4 +1,4 @@
-"""Node-hours as a programme owner asks for them: who was active, how many cards, which pods.
+"""Node-hours for a programme owner: active nodes, their numbers of cards, and their pods.
 
 Put here: the rows of one hour, and of every hour of a month.
 Not here: how cards are counted (`dbt/`).
