@@ -2,7 +2,7 @@
 
 Put here: the content of each dashboard, and writing it as Grafana JSON and in the old form of the
 OpenShift console.
-Not here: metrics (`portal.metrics`) and rules (`portal.alerting.rules`).
+Not here: metrics (`portal.metrics`) and rules (`tests.alert_rules`).
 
 Tenant dashboards select by the namespace of the pod. dcgm-exporter writes it as `namespace`, and
 Prometheus calls it `exported_namespace` unless `honorLabels` is set; `of_pods` takes both. DCGM 4.7

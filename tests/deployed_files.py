@@ -1,7 +1,7 @@
 """The files of deploy/ that are generated: from code, and PrometheusRules from files of rules.
 
 Put here: their text. A test compares them; GPU_LEDGER_WRITE_GOLDEN=1 writes them again.
-Not here: rules (`portal.alerting.rules`) and dashboards (`tests.dashboards`).
+Not here: rules (`tests.alert_rules`) and dashboards (`tests.dashboards`).
 """
 
 from __future__ import annotations
@@ -12,20 +12,14 @@ from typing import Any
 
 import yaml
 
-from portal.alerting.rules import (
-    PROVIDER_ALERTS,
-    RECORDED,
-    SAME_BUDGET,
-    alert_groups,
-    inhibitions,
-    recorded_groups,
-)
+from portal.alerting.rules import PROVIDER_ALERTS, RECORDED
 from portal.metrics import METRICS, PREFIX
+from tests.alert_rules import SAME_BUDGET, alert_groups, inhibitions, recorded_groups
 from tests.dashboards import DASHBOARDS, Dashboard, grafana, openshift_console
 from tests.shipped_rules import groups
 
 DASHBOARDS_MADE = "# Made from tests/dashboards.py; tests/unit/test_deployed_files.py compares.\n"
-MADE = "# Made from portal/alerting/rules.py; tests/unit/test_deployed_files.py compares.\n"
+MADE = "# Made from tests/alert_rules.py; tests/unit/test_deployed_files.py compares.\n"
 
 
 def rules_file() -> str:

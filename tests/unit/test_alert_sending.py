@@ -16,8 +16,8 @@ from domain.errors import FileDamaged
 from portal.alerting.alerts import step_alert
 from portal.alerting.deliveries import Deliveries, delivered_at
 from portal.alerting.plan import StepToPost
-from portal.alerting.rules import inhibitions
 from portal.alerting.sending import SendResult, send_alerts
+from tests.alert_rules import inhibitions
 from tests.alert_scenarios import (
     BUDGET,
     OCTOBER,

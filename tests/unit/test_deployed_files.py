@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from portal.alerting.rules import alert_groups, recorded_groups
 from portal.metrics import METRICS, PREFIX
+from tests.alert_rules import alert_groups, recorded_groups
 from tests.dashboards import DASHBOARDS, Dashboard
 from tests.deployed_files import FILES
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from portal.alerting.rules import DOCS
+from portal.alerting.alerts import DOCS
 from tests.shipped_rules import DEPLOY, RULES, cases, rules
 
 ROOT = DEPLOY.parent
