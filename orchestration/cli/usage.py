@@ -45,6 +45,7 @@ from warehouse.reports.usage import (
 from warehouse.reports.usage import usage as read_usage
 
 SCHEMA = "gpu-ledger/usage/1"
+BURN_RATES_SCHEMA = "gpu-ledger/burn-rates/1"
 UNITS = {"hours": 3600, "minutes": 60, "seconds": 1}
 
 USAGE_EPILOG = """\b
@@ -166,10 +167,23 @@ def _emit_burn_rates(
         row["burn_rate_per_hour"] = amount_text(int(last_hour), currency)
         row["last_day_per_hour"] = amount_text(per_hour_of_day(int(last_day)), currency)
         rows.append(row)
+    notes = [] if period else [newest_month_note(month)]
+    if output == "json":
+        emit_document(
+            {
+                "schema": BURN_RATES_SCHEMA,
+                "period": month.name,
+                "tenant": tenant,
+                "by": by,
+                "rows": rows,
+                "notes": notes,
+            }
+        )
+        return
     empty = f"Nothing with a price ran in the 24 hours until the last complete one of {month}."
     emit(rows, output, title=f"Burn rate by {by}, {month}", empty=empty)
-    if period is None:
-        click.echo(newest_month_note(month), err=True)
+    for note in notes:
+        click.echo(note, err=True)
 
 
 def _rows(found: Sequence[UsageGroup], unit: str) -> list[dict[str, Any]]:

@@ -420,8 +420,8 @@ def test_burn_rates_of_the_command_equal_those_of_the_portal(
     for tenant in sealed(demo):
 
         def command(by: str, tenant: str = tenant) -> dict[str, Any]:
-            words = ("usage", "2026-10", "--burn-rate", "--by", by, "--tenant", tenant, "--json")
-            return {"rows": json.loads(run(demo, *words).stdout)}
+            words = ("usage", "2026-10", "--burn-rate", "--by", by, "--tenant", tenant)
+            return document(demo, *words)
 
         workloads = {"rows": rows_of(portal, f"/tenants/{tenant}/workloads")}
         named: tuple[str, ...] = ("workload_kind", "workload_name", *rates, "currency")
@@ -445,8 +445,8 @@ def test_numbers_of_a_workloads_page_equal_the_command(demo: DemoResult, portal:
     columns = ("Pod", "GPU-hours", "Cost", "Burn rate per hour", "Idle cost")
     for tenant in sealed(demo):
         used = document(demo, "usage", "2026-10", "--tenant", tenant, "--by", "pod")["rows"]
-        words = ("usage", "2026-10", "--burn-rate", "--by", "pod", "--tenant", tenant, "--json")
-        rates = json.loads(run(demo, *words).stdout)
+        words = ("usage", "2026-10", "--burn-rate", "--by", "pod", "--tenant", tenant)
+        rates = document(demo, *words)["rows"]
         rate_of_pod = {row["pod_name"]: row["burn_rate_per_hour"] for row in rates}
         expected = {row["pod_name"]: (row["weighted_hours"], row["rounded_cost"]) for row in used}
         for workload in rows_of(portal, f"/tenants/{tenant}/workloads"):
@@ -1144,6 +1144,8 @@ MONTH = ("--period", "2026-10")
         ("usage", (*MONTH, "--by", "label:team")),
         ("usage", (*MONTH, "--by", "hour", "--unit", "seconds")),
         ("usage", (*MONTH, "--by", "pod", "--tenant", "vision")),
+        ("usage", ("2026-10", "--burn-rate", "--by", "pod", "--tenant", "vision")),
+        ("usage", ("--burn-rate",)),
         ("nodes", ("--hour", "2026-10-01T02")),
         ("nodes", ("--period", "2026-10")),
         ("inventory", ()),
