@@ -8,6 +8,7 @@ Not here: opening them for a request (`warehouse.snapshot_reader`), or who may r
 
 Most rows are hours of pods. `fct_pod_hours` of a snapshot is a view of two tables in the schema
 `stored`: the texts of each pod with a number, and its hours with this number instead of the texts.
+`pod_days` of a tenant, the sums that pages of whole months show, is such a view of their days.
 
 A file is named by the hash of its rows. One whose rows did not change is not written again, and a
 file never changes while a request reads it. All snapshots are switched by one rename of the index.
@@ -42,13 +43,18 @@ from warehouse.reports.usage import costs_of_last_hours
 from warehouse.store import UNREADABLE, make_folder, write_whole
 
 INDEX = "index.json"
-FORMAT = 9
+FORMAT = 10
 """Part of each name: a new version of this module writes every file again."""
 
 BLOCK_BYTES = 16_384
 """The smallest block of DuckDB. With the usual 256 KB a tenant without use would take megabytes."""
 
 POD_HOURS = "fct_pod_hours"
+OF_PODS = {POD_HOURS: "hours", "pod_days": "days"}
+"""Views of a snapshot, and the stored tables that they join to the texts of pods."""
+
+SLOW_COMPRESSION = "dict_fsst,fsst,zstd"
+"""Methods of DuckDB that took a third of the time to write a file, and made it a tenth smaller."""
 
 _HOUR_COLUMNS = """
     billing_period, tenant, belongs_to, cluster_id, hour_started_at, pod_uid, pod_name,
@@ -56,6 +62,21 @@ _HOUR_COLUMNS = """
     segment_started_at, billable_seconds, uncertainty_seconds, weight_numerator,
     weight_denominator, currency, cost_nanos
 """
+READ_COLUMNS = {
+    POD_HOURS: f"""
+        {_HOUR_COLUMNS}, node_name, segment_ended_at, state, running_seconds, held_seconds,
+        lifecycle_seconds, sampled_seconds, compute_share_numerator, compute_share_denominator,
+        method, method_reason
+    """,
+    "fct_gpu_use": """
+        billing_period, tenant, cluster_id, node_name, pod_uid, pod_name, device_uuid, gpu_index,
+        instance_id, hour_started_at, allocated_seconds, use_millionths_average, is_idle,
+        idle_seconds, idle_nanos
+    """,
+}
+"""Of the two largest marts, the columns that any page reads. A page that needs another one adds it
+here."""
+
 _POD_COLUMNS = """
     billing_period, tenant, cluster_id, pod_uid, pod_name, node_name, workload_kind, workload_name,
     gpu_class, mig_profile, first_started_at, last_ended_at
@@ -64,21 +85,18 @@ _FORECAST_COLUMNS = """
     billing_period, tenant, subject, currency, forecast_nanos, forecast_low_nanos,
     forecast_high_nanos, forecast_method, budget_nanos, has_budget, budget_used_millionths
 """
-# The sums that pages of whole months show; a page reads a few rows per pod and day.
 _POD_DAYS = """
     select
-        billing_period, tenant, belongs_to, cluster_id, pod_uid, pod_name, workload_kind,
-        workload_name, device_count, gpu_class, mig_profile, weight_numerator, weight_denominator,
-        currency,
+        number, device_count, weight_numerator, weight_denominator,
         date_trunc('day', hour_started_at) as usage_day,
         min(hour_started_at) as hour_started_at,
         min(segment_started_at) as segment_started_at,
         sum(billable_seconds) as billable_seconds,
         sum(uncertainty_seconds) as uncertainty_seconds,
         sum(cost_nanos) as cost_nanos
-    from marts.fct_pod_hours
-    where belongs_to = 'tenant'
+    from stored.hours
     group by all
+    order by number
 """
 _POD_USE = """
     select
@@ -107,7 +125,6 @@ TENANT_MARTS: Mapping[str, str] = {
     "fct_pod_periods": f"select {_POD_COLUMNS} from marts.fct_pod_periods",
     "fct_quotas": "select * from marts.fct_quotas",
     "pod_costs": "from pod_costs",
-    "pod_days": _POD_DAYS,
     "pod_use": _POD_USE,
 }
 """Tables of which a tenant has its own rows, and the selection of them. A page that needs another
@@ -431,6 +448,7 @@ def write_snapshots(
         scratch.unlink(missing_ok=True)
         try:
             with connected(":memory:") as connection:
+                connection.execute(f"set disabled_compression_methods = '{SLOW_COMPRESSION}'")
                 connection.execute(f"attach '{_quoted(scratch)}' as scratch")
                 connection.execute(f"attach '{_quoted(home.warehouse_path)}' as w (read_only)")
                 _gather(connection, periods, documents, corrections, budget_steps, stops)
@@ -446,8 +464,7 @@ def write_snapshots(
 
 def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapshots:
     owned = _tenant_tables()
-    # The sums of days change with the hours only.
-    hashes = {table: _rows_by_tenant(connection, table) for table in owned if table != "pod_days"}
+    hashes = {table: _rows_by_tenant(connection, table) for table in owned}
     names = {
         tenant: _name(tenant, *(of_table.get(tenant, "") for of_table in hashes.values()))
         for [tenant] in connection.execute("from tenants order by tenant").fetchall()
@@ -471,7 +488,7 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapsh
         stored = _stored_pod_hours(columns, *numbers.get(tenant, (1, 0)))
         with connection.cursor() as cursor:
             path = folder / names[tenant]
-            _write_file(cursor, path, select | stored, {"tenant": tenant}, columns)
+            _write_file(cursor, path, select | stored, {"tenant": tenant})
 
     # A file this small is written by one thread; several files are written at a time.
     connection.execute("set threads = 1")
@@ -484,7 +501,8 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapsh
         columns = columns_of(connection, "main", POD_HOURS)
         [(pod_count,)] = connection.execute("select count(*) from stored.pods").fetchall()
         stored = _stored_pod_hours(columns, 1, pod_count)
-        _write_file(connection, folder / provider, select | stored, {}, columns)
+        del stored["stored.days"]
+        _write_file(connection, folder / provider, select | stored, {})
     _switch(folder, provider, names)
     return WrittenSnapshots(len(names), len(changed) + is_new)
 
@@ -507,7 +525,8 @@ def _gather(
     connection.execute("create schema stored")
     others = ("dim_namespaces", "dim_pod_labels", "fct_coverage")
     for mart in sorted({*TENANT_MARTS, *PROVIDER_MARTS, *others} & marts):
-        connection.execute(f"create view marts.{mart} as select * from w.marts.{mart}")
+        columns = READ_COLUMNS.get(mart, "*")
+        connection.execute(f"create view marts.{mart} as select {columns} from w.marts.{mart}")
     connection.execute("use scratch.marts")
     for table, rows in costs_of_last_hours().items():
         connection.execute(f"create table scratch.main.{table} as {rows}")
@@ -573,21 +592,25 @@ def _sort_by_tenant(
 def _store_pod_hours(connection: duckdb.DuckDBPyConnection) -> None:
     """Number the pods, those of a tenant in one range, and sort all hours by this number.
 
-    A text takes as long to write as all numbers of a row together, and a row has 21 texts.
+    A text takes as long to write as all numbers of a row together, and a row has 16 texts. Rows are
+    compared by a hash of their texts: only rows of one pod need different hashes.
     """
     columns = columns_of(connection, "marts", POD_HOURS)
     texts = _texts(columns)
-    rest = ", ".join(f"hours.{name}" for name in columns if name not in texts)
-    same = " and ".join(f"hours.{name} is not distinct from pods.{name}" for name in texts)
+    others = ", ".join(f"any_value({name}) as {name}" for name in texts if name != "pod_uid")
+    rest = ", ".join(name for name in columns if name not in texts)
+    hours = f"(select *, hash({', '.join(texts)}) as texts_hash from marts.{POD_HOURS})"
     connection.execute(
-        "create table stored.pods as "
-        f"select row_number() over (order by belongs_to, tenant, {', '.join(texts)}) as number, * "
-        f"from (select distinct {', '.join(texts)} from marts.{POD_HOURS})"
+        "create table stored.pods as select "
+        "row_number() over (order by belongs_to, tenant, pod_uid, texts_hash) as number, * from "
+        f"(select pod_uid, texts_hash, {others} from {hours} group by pod_uid, texts_hash)"
     )
     connection.execute(
-        f"create table stored.hours as select pods.number, {rest} from marts.{POD_HOURS} as hours "
-        f"inner join stored.pods as pods on {same} order by pods.number"
+        f"create table stored.hours as select number, {rest} from {hours} "
+        "inner join (select number, pod_uid, texts_hash from stored.pods) "
+        "using (pod_uid, texts_hash) order by number"
     )
+    connection.execute(f"create table stored.days as {_POD_DAYS}")
 
 
 def _numbers_by_tenant(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, int]]:
@@ -607,10 +630,15 @@ def _stored_pod_hours(columns: Mapping[str, str], first: int, last: int) -> dict
     texts = _texts(columns)
     rest = [name for name in columns if name not in texts]
     number = f"number - {first - 1} as number"
+    selections = {
+        "pods": f"{number}, {', '.join(texts)}",
+        "hours": f"{number}, {', '.join(rest)}",
+        "days": f"* replace ({number})",
+    }
     return {
-        f"stored.{table}": f"select {number}, {', '.join(names)} from scratch.stored.{table} "
+        f"stored.{table}": f"select {selection} from scratch.stored.{table} "
         f"where number between {first} and {last}"
-        for table, names in (("pods", texts), ("hours", rest))
+        for table, selection in selections.items()
     }
 
 
@@ -646,9 +674,8 @@ def _write_file(
     path: Path,
     select: Mapping[str, str],
     parameters: Mapping[str, str],
-    columns: Iterable[str],
 ) -> None:
-    """Write the selected tables, and the view of pods' hours with these columns."""
+    """Write the selected tables, and the views of stored ones."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     snapshot = f"snapshot_{path.stem}"
@@ -659,10 +686,12 @@ def _write_file(
             own = parameters if "$tenant" in statement else {}
             connection.execute(f"create table {snapshot}.{table} as {statement}", own)
     connection.execute(f"use {snapshot}")
-    connection.execute(
-        f"create view {POD_HOURS} as select {', '.join(columns)} "
-        "from stored.hours inner join stored.pods using (number)"
-    )
+    for view, stored in OF_PODS.items():
+        if f"stored.{stored}" in select:
+            connection.execute(
+                f"create view {view} as select * exclude (number) "
+                f"from stored.{stored} inner join stored.pods using (number)"
+            )
     connection.execute("use scratch")
     connection.execute(f"detach {snapshot}")
     unfinished.replace(path)
