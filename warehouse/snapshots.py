@@ -528,7 +528,8 @@ def _gather(
         columns = READ_COLUMNS.get(mart, "*")
         connection.execute(f"create view marts.{mart} as select {columns} from w.marts.{mart}")
     connection.execute("use scratch.marts")
-    for table, rows in costs_of_last_hours().items():
+    statuses = "w.quality.coverage_statuses" if "coverage_statuses" in quality else ""
+    for table, rows in costs_of_last_hours(statuses).items():
         connection.execute(f"create table scratch.main.{table} as {rows}")
     connection.execute("use scratch")
     _table(connection, "periods", _PERIODS | _CHECKED, (_fields(one) for one in periods))
@@ -542,8 +543,8 @@ def _gather(
     _table(connection, "corrections", _CORRECTIONS, (_fields(one) for one in corrections))
     _table(connection, "budget_steps", _BUDGET_STEPS, (_fields(one) for one in budget_steps))
     _table(connection, "stops", _STOPS, (_fields(one) for one in stops))
-    checked = "w.quality.coverage_statuses" if "coverage_statuses" in quality else _NO_STATES
-    connection.execute(f"create table coverage as {_COVERAGE.format(checked=checked)}")
+    checked = _COVERAGE.format(checked=statuses or _NO_STATES)
+    connection.execute(f"create table coverage as {checked}")
     findings = "from w.quality.findings" if "findings" in quality else _NO_FINDINGS
     connection.execute(f"create view findings as {findings}")
     for mart in PROVIDER_MARTS:

@@ -45,8 +45,10 @@ from tests.portal_by_hand import (
     marts_of,
     portal_at,
     write,
+    write_snapshots_of,
 )
 from warehouse.about import AboutPeriod
+from warehouse.connection import connected
 from warehouse.reports.opened_facts import Facts
 from warehouse.snapshots import Correction, write_snapshots
 
@@ -122,6 +124,17 @@ def test_now_is_the_last_complete_hour_of_the_clusters_of_the_tenant(tmp_path: P
     }
     [capacity] = portal.get("/api/v1/fleet/capacity", "provider").json()["rows"]
     assert capacity["hour_started_at"] == "2026-10-01T01:00:00Z"
+
+    # A waived hour is decided: 2 pods × 1 USD in it, and 4 + 4 + 2 USD in its day.
+    with connected(portal.home.warehouse_path) as connection:
+        connection.execute(
+            "update quality.coverage_statuses set state = 'waived' where state <> 'complete'"
+        )
+    write_snapshots_of(portal.home)
+    [row] = portal.get(SUMMARY).json()["rows"]
+    assert row["last_complete_hour_started_at"] == "2026-10-01T02:00:00Z"
+    assert (row["burn_rate_per_hour"], row["last_day_per_hour"]) == ("2.00", "0.42")
+    assert (row["settled"], row["in_flight"], row["incomplete_hours"]) == ("10.00", "0.00", 0)
 
     for row in marts["fct_coverage"]:
         row["outcome"] = "degraded"

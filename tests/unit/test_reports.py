@@ -170,6 +170,15 @@ def test_burn_rates_are_of_the_last_complete_hour_by_workload_or_pod() -> None:
     with pytest.raises(UnknownGrouping):
         rates("class")
 
+    # After a waiver of hour 25 it is the last complete one: of pod `a` 3, and 24 × 3 in its day.
+    marts.connection.execute("create schema quality")
+    marts.connection.execute(
+        "create table quality.coverage_statuses as select billing_period, cluster_id, source, "
+        "hour_started_at, 'waived' as state from fct_coverage where missing_count > 0"
+    )
+    assert rates("workload") == [(None, 4, 9), (None, 3, 72)]
+    assert rates("pod", "vision") == [("a", 3, 72)]
+
 
 def test_credits_are_separate_from_usage() -> None:
     credit = {"tenant": "vision", "belongs_to": "tenant", "currency": "USD", "credit_nanos": -5}

@@ -129,14 +129,31 @@ def burn_rates(facts: Facts, period: str, by: str, tenant: str = "") -> list[Row
     columns = list(dict.fromkeys(("workload_kind", *GROUPINGS[by])))
     parameters = {"columns": columns, "period": period, "tenant": tenant}
     names = ("tenant", *columns, "currency", "last_hour_cost_nanos", "last_day_cost_nanos")
-    tables = ", ".join(f"{name} as ({rows})" for name, rows in costs_of_last_hours().items())
+    checks = facts.rows(
+        "select 1 from duckdb_tables() where database_name = current_database() "
+        "and schema_name = 'quality' and table_name = 'coverage_statuses'"
+    )
+    costs = costs_of_last_hours("quality.coverage_statuses" if checks else "")
+    tables = ", ".join(f"{name} as ({rows})" for name, rows in costs.items())
     found = facts.rows(f"with {tables} {statement(__file__, 'burn_rates')}", parameters)
     return [{name: row[name] for name in names} for row in found]
 
 
-def costs_of_last_hours() -> dict[str, str]:
-    """The names of tables and their statements, each of which reads the marts and those before."""
-    return {name: statement(__file__, name) for name in ("last_complete_hours", "pod_costs")}
+def costs_of_last_hours(coverage_statuses: str) -> dict[str, str]:
+    """The names of tables and their statements, each of which reads the marts and those before.
+
+    `coverage_statuses` is the table of the checked hours, if there is one.
+    """
+    waived = (
+        f"from {coverage_statuses} where state = 'waived'"
+        if coverage_statuses
+        else "from fct_coverage where false"
+    )
+    names = ("last_complete_hours", "pod_costs")
+    return {
+        "waived_hours": f"select billing_period, cluster_id, source, hour_started_at {waived}",
+        **{name: statement(__file__, name) for name in names},
+    }
 
 
 def rounded_costs(found: Sequence[UsageGroup]) -> list[int]:

@@ -1,7 +1,7 @@
 -- The last complete hour of each tenant in each period, which is "now" in the portal. In a complete
 -- hour, all sources of all clusters in which the tenant has a pod, a namespace or a quota are
--- complete. The row of all clusters together has the tenant ''. Without a complete hour, it is the
--- last counted hour.
+-- complete or waived. The row of all clusters together has the tenant ''. Without a complete hour,
+-- it is the last counted hour.
 with
 
 tenant_clusters as (
@@ -36,12 +36,21 @@ tenant_clusters as (
 cluster_hours as (
 
     select
-        billing_period,
-        cluster_id,
-        hour_started_at,
-        bool_and(outcome = 'ok' and missing_count = 0) as is_complete,
-        bool_or(outcome <> 'not_asked') as is_counted
-    from fct_coverage
+        coverage.billing_period,
+        coverage.cluster_id,
+        coverage.hour_started_at,
+        bool_and(
+            (coverage.outcome = 'ok' and coverage.missing_count = 0)
+            or waived_hours.hour_started_at is not null
+        ) as is_complete,
+        bool_or(coverage.outcome <> 'not_asked') as is_counted
+    from fct_coverage as coverage
+    left join waived_hours
+        on
+            coverage.billing_period = waived_hours.billing_period
+            and coverage.cluster_id = waived_hours.cluster_id
+            and coverage.source = waived_hours.source
+            and coverage.hour_started_at = waived_hours.hour_started_at
     group by all
 
 ),
