@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import lcm
 
 from domain.errors import BadInput, InvalidValue
@@ -128,6 +129,7 @@ _OTHER_DIGITS = {
 _DIGITS = {code: digits for digits, codes in _OTHER_DIGITS.items() for code in codes.split()}
 
 
+@cache
 def minor_unit_digits(currency: str) -> int:
     """Decimals of a payable amount, by ISO 4217: cents for most currencies, whole yen."""
     return _DIGITS.get(require_currency(currency), _USUAL_DIGITS)

@@ -9,13 +9,13 @@ cents is rounded as on an invoice: the tenant's exact sum once, then its rows to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -34,9 +34,14 @@ from warehouse.reports.quotas import last_hour_of_quotas, quotas_of_hour
 from warehouse.reports.usage import UsageGroup, outage_credits, rounded_costs
 from warehouse.reports.usage import usage as read_usage
 
+S = TypeVar("S", bound=msgspec.Struct)
+
 ESTIMATED = "estimated"
 FORECASTS = ("forecast_nanos", "forecast_low_nanos", "forecast_high_nanos")
 DAY_AND_CLASS = "day,class"
+CLUSTER_NAMES = (
+    "select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all"
+)
 CLOSED = "the month is closed: what was counted"
 
 
@@ -289,10 +294,9 @@ _IN_FLIGHT = """
             and coverage.ended_at > pod_hours.hour_started_at
     )
 """
-_COVERAGE = """
-    with names as (
-        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
-    )
+_COVERAGE = f"""
+    with names as ({CLUSTER_NAMES})
+
     select
         coalesce(names.cluster_name, coverage.cluster_id) as cluster_name,
         coverage.source,
@@ -497,9 +501,7 @@ class Consumption:
     def quotas(self) -> list[QuotaRow]:
         newest = last_hour_of_quotas(self.facts)
         found = quotas_of_hour(self.facts, newest, self.tenant) if newest else []
-        return [
-            QuotaRow(**{name: row[name] for name in QuotaRow.__struct_fields__}) for row in found
-        ]
+        return structs(QuotaRow, found)
 
     def _of_month(self, by: str) -> list[UsageGroup]:
         table = "fct_pod_hours" if "hour" in by.split(",") else "pod_days"
@@ -525,9 +527,15 @@ class Consumption:
         return busy + HOUR if busy < use["last_hour"] else None
 
 
+def structs(kind: type[S], rows: Iterable[Row]) -> list[S]:
+    """The rows as structs, without the columns that these do not have."""
+    names = kind.__struct_fields__
+    return [kind(**{name: row[name] for name in names}) for row in rows]
+
+
 def periods(facts: Facts) -> list[Period]:
     """Every month that was counted, the oldest first."""
-    return [Period(**row) for row in facts.rows(_PERIODS)]
+    return structs(Period, facts.rows(_PERIODS))
 
 
 def month_status(facts: Facts, period: BillingPeriod) -> MonthStatus:
@@ -537,13 +545,12 @@ def month_status(facts: Facts, period: BillingPeriod) -> MonthStatus:
 
 
 def coverage(facts: Facts, period: BillingPeriod) -> list[CoverageRow]:
-    rows = facts.rows(_COVERAGE, {"period": period.name})
-    return [CoverageRow(**row) for row in rows]
+    return structs(CoverageRow, facts.rows(_COVERAGE, {"period": period.name}))
 
 
 def documents(facts: Facts) -> list[DocumentRow]:
     """Every document of the tenant, the newest month first."""
-    return [DocumentRow(**row) for row in facts.rows(_DOCUMENTS)]
+    return structs(DocumentRow, facts.rows(_DOCUMENTS))
 
 
 def document_file(facts: Facts, number: str, name: str) -> tuple[str, str] | None:
@@ -567,8 +574,7 @@ def focus_files(facts: Facts, period: BillingPeriod) -> list[tuple[str, str]]:
 
 def hours_text(seconds: int | Fraction) -> str:
     """Hours with two decimals, rounded half-even, as on an invoice."""
-    scaled = Fraction(seconds) * 100
-    hundredths = divide_rounding_half_even(scaled.numerator, scaled.denominator * 3600)
+    hundredths = divide_rounding_half_even(seconds.numerator * 100, seconds.denominator * 3600)
     return str(Decimal(hundredths).scaleb(-2))
 
 

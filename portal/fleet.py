@@ -16,6 +16,7 @@ import msgspec
 from domain.billing_period import BillingPeriod
 from domain.interval import HOUR
 from portal.consumption import (
+    CLUSTER_NAMES,
     ESTIMATED,
     FORECASTS,
     amount_text,
@@ -23,6 +24,7 @@ from portal.consumption import (
     hours_text,
     pct_text,
     periods,
+    structs,
 )
 from warehouse.reports import inventory, nodes
 from warehouse.reports.inventory import SECOND
@@ -347,10 +349,8 @@ _TENANTS = """
     left join paces on costs.tenant = paces.tenant and costs.currency = paces.currency
     order by costs.cost_nanos desc, costs.tenant
 """
-_CAPACITY = """
-    with names as (
-        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
-    )
+_CAPACITY = f"""
+    with names as ({CLUSTER_NAMES})
 
     select
         names.cluster_name,
@@ -385,10 +385,8 @@ _CARD_HOURS = """
     having sum(installed_share_seconds) + sum(running_share_seconds) > 0
     order by all
 """
-_NODE_CARDS = """
-    with names as (
-        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
-    )
+_NODE_CARDS = f"""
+    with names as ({CLUSTER_NAMES})
 
     select
         names.cluster_name,
@@ -410,10 +408,8 @@ _NODE_CARDS = """
     order by names.cluster_name, hours.node_name, hours.gpu_class
 """
 # Time that a pod was held before its start is in the journal only, by definition.
-_DIFFERENCES = """
-    with names as (
-        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
-    )
+_DIFFERENCES = f"""
+    with names as ({CLUSTER_NAMES})
 
     select
         hours.tenant,
@@ -436,10 +432,8 @@ _DIFFERENCES = """
         billable_seconds desc,
         hours.tenant, names.cluster_name, hours.method_reason
 """
-_IDLE = """
-    with names as (
-        select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all
-    ),
+_IDLE = f"""
+    with names as ({CLUSTER_NAMES}),
 
     currencies as (
         select tenant, max(currency) as currency
@@ -484,24 +478,16 @@ _HOURS = """
 
 def fleet_hour(facts: Facts, at: datetime) -> list[FleetHour]:
     """One row; none for an hour that was not expected of any cluster."""
-    names = FleetHour.__struct_fields__
-    return [
-        FleetHour(**{name: row[name] for name in names})
-        for row in facts.rows(_FLEET_HOUR, {"at": at})
-    ]
+    return structs(FleetHour, facts.rows(_FLEET_HOUR, {"at": at}))
 
 
 def fleet_hours(facts: Facts, period: BillingPeriod) -> list[FleetHour]:
     """Every measured hour of the month."""
-    names = FleetHour.__struct_fields__
-    return [
-        FleetHour(**{name: row[name] for name in names})
-        for row in facts.rows(_FLEET_HOURS, {"period": period.name})
-    ]
+    return structs(FleetHour, facts.rows(_FLEET_HOURS, {"period": period.name}))
 
 
 def fleet_days(facts: Facts, period: BillingPeriod) -> list[FleetDay]:
-    return [FleetDay(**row) for row in facts.rows(_FLEET_DAYS, {"period": period.name})]
+    return structs(FleetDay, facts.rows(_FLEET_DAYS, {"period": period.name}))
 
 
 def sums(facts: Facts, period: BillingPeriod) -> list[FleetSum]:
@@ -523,23 +509,15 @@ def sums(facts: Facts, period: BillingPeriod) -> list[FleetSum]:
 
 
 def cluster_hours(facts: Facts, at: datetime) -> list[ClusterHour]:
-    names = ClusterHour.__struct_fields__
-    return [
-        ClusterHour(**{name: row[name] for name in names}) for row in nodes.cluster_hour(facts, at)
-    ]
+    return structs(ClusterHour, nodes.cluster_hour(facts, at))
 
 
 def node_hours(facts: Facts, at: datetime) -> list[NodeHour]:
-    names = NodeHour.__struct_fields__
-    return [NodeHour(**{name: row[name] for name in names}) for row in nodes.node_hour(facts, at)]
+    return structs(NodeHour, nodes.node_hour(facts, at))
 
 
 def node_month(facts: Facts, period: BillingPeriod) -> list[NodeMonthRow]:
-    names = NodeMonthRow.__struct_fields__
-    return [
-        NodeMonthRow(**{name: row[name] for name in names})
-        for row in nodes.node_month(facts, period)
-    ]
+    return structs(NodeMonthRow, nodes.node_month(facts, period))
 
 
 def last_complete_hour(facts: Facts, period: BillingPeriod) -> datetime:
@@ -634,13 +612,11 @@ def node_cards(facts: Facts, at: datetime) -> list[NodeCardsRow]:
 
 def devices(facts: Facts, at: datetime) -> list[DeviceRow]:
     """Every card and MIG instance at an instant."""
-    names = DeviceRow.__struct_fields__
-    return [DeviceRow(**{n: row[n] for n in names}) for row in inventory.devices(facts, at)]
+    return structs(DeviceRow, inventory.devices(facts, at))
 
 
 def node_capacity(facts: Facts, at: datetime) -> list[NodeCapacityRow]:
-    names = NodeCapacityRow.__struct_fields__
-    return [NodeCapacityRow(**{n: row[n] for n in names}) for row in inventory.capacity(facts, at)]
+    return structs(NodeCapacityRow, inventory.capacity(facts, at))
 
 
 def last_instant(facts: Facts, period: BillingPeriod) -> datetime:
@@ -686,7 +662,7 @@ def idle_pods(facts: Facts, period: BillingPeriod) -> list[IdleRow]:
 
 
 def findings(facts: Facts, period: BillingPeriod) -> list[FindingRow]:
-    return [FindingRow(**row) for row in facts.rows(_FINDINGS, {"period": period.name})]
+    return structs(FindingRow, facts.rows(_FINDINGS, {"period": period.name}))
 
 
 def corrections(facts: Facts) -> list[CorrectionRow]:
@@ -704,9 +680,7 @@ def corrections(facts: Facts) -> list[CorrectionRow]:
 
 def quotas(facts: Facts) -> list[QuotaUseRow]:
     newest = last_hour_of_quotas(facts)
-    names = QuotaUseRow.__struct_fields__
-    found = quotas_of_hour(facts, newest) if newest else []
-    return [QuotaUseRow(**{name: row[name] for name in names}) for row in found]
+    return structs(QuotaUseRow, quotas_of_hour(facts, newest) if newest else [])
 
 
 def steps(facts: Facts, period: BillingPeriod) -> list[CloseStep]:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from domain.billing_period import BillingPeriod
 from portal import consumption
-from portal.consumption import amount_text, hours_text
+from portal.consumption import amount_text, hours_text, structs
 from portal.pages import FIRST_SHOWN, LONG_SHOWN, page
 from portal.visits import Visit
 from warehouse.reports import health as report
@@ -64,9 +64,7 @@ class WorkloadHealthRow(msgspec.Struct, kw_only=True):
 
 
 def problems(facts: Facts, period: BillingPeriod) -> list[ProblemRow]:
-    names = ProblemRow.__struct_fields__
-    found = report.problems(facts, period)
-    return [ProblemRow(**{name: row[name] for name in names}) for row in found]
+    return structs(ProblemRow, report.problems(facts, period))
 
 
 def credits_proposed(facts: Facts, period: BillingPeriod) -> list[ProposedCreditRow]:

@@ -1,7 +1,7 @@
 """`/metrics` for the provider's Prometheus, from the provider's snapshot.
 
 Put here: every metric, its labels and its value.
-Not here: rules and dashboards on them (`portal.alerting.rules`, `tests.dashboards`), or the
+Not here: rules and dashboards on them (`tests.alert_rules`, `tests.dashboards`), or the
 process (`orchestration.cli.portal`).
 
 The label `tenant_namespace` becomes `namespace` in the recording rules: Prometheus replaces a
@@ -25,7 +25,7 @@ from domain.errors import LedgerError
 from domain.interval import HOUR
 from portal import fleet
 from portal.alerting.alerts import severity_of
-from portal.consumption import ESTIMATED, Period, periods
+from portal.consumption import CLUSTER_NAMES, ESTIMATED, Period, periods
 from warehouse.reports.opened_facts import Facts
 from warehouse.snapshot_reader import PROVIDER, Snapshots
 from warehouse.snapshots import INDEX
@@ -130,9 +130,8 @@ _TENANTS_COMPLETE = """
     where billing_period = $period order by tenant
 """
 _BUDGETS = "select * from budget_steps where billing_period = $period order by all"
-_NAMES = "select cluster_id, max(cluster_name) as cluster_name from dim_clusters group by all"
 _COVERAGE = f"""
-    with names as ({_NAMES})
+    with names as ({CLUSTER_NAMES})
 
     select
         coverage.cluster_id,
@@ -150,7 +149,7 @@ _COVERAGE = f"""
     order by all
 """
 _CLUSTER_HOURS = f"""
-    with names as ({_NAMES})
+    with names as ({CLUSTER_NAMES})
 
     select names.cluster_name as cluster, active_worker_nodes, simultaneous_max, gpu_capacity
     from fct_cluster_hours as hours
@@ -160,7 +159,7 @@ _CLUSTER_HOURS = f"""
 """
 # The price of a whole card; that of the cluster before that of every cluster.
 _UNSOLD = f"""
-    with names as ({_NAMES}),
+    with names as ({CLUSTER_NAMES}),
 
     free as (
         select
@@ -207,7 +206,7 @@ _FINDINGS = """
     order by all
 """
 _ANOMALIES = f"""
-    with names as ({_NAMES})
+    with names as ({CLUSTER_NAMES})
 
     select names.cluster_name as cluster, rule_name as rule, count(*) as anomaly_count
     from fct_device_anomalies as anomalies

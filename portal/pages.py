@@ -502,6 +502,8 @@ def _templates() -> jinja2.Environment:
         "day_at": _day_at,
         "money": _money,
         "number": _number,
+        "or_dash": lambda value: "–" if value is None else value,
+        "percent": lambda text: f"{text} %" if text else "–",
     }
     return environment
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -166,19 +166,15 @@ class Visit:
     def known_tenants(self) -> list[str]:
         return self.settings.snapshots.tenants()
 
-    @contextmanager
-    def facts_of_tenant(self) -> Iterator[Facts]:
-        with self.settings.snapshots.opened(self.tenant, self.clusters) as facts:
-            yield facts
+    def facts_of_tenant(self) -> AbstractContextManager[Facts]:
+        return self.settings.snapshots.opened(self.tenant, self.clusters)
 
-    @contextmanager
-    def facts_of_fleet(self, *, programme: bool = False) -> Iterator[Facts]:
+    def facts_of_fleet(self, *, programme: bool = False) -> AbstractContextManager[Facts]:
         """The provider's snapshot, for the provider, or for both roles."""
         may = self.caller.is_programme() if programme else self.caller.is_provider()
         if not may:
             raise PageNotFound()
-        with self.settings.snapshots.opened(PROVIDER) as facts:
-            yield facts
+        return self.settings.snapshots.opened(PROVIDER)
 
 
 @dataclass(frozen=True)
