@@ -96,19 +96,21 @@ def measure_simulation(clusters: int, days: int) -> Iterator[Measurement]:
     read = read_scenario(scenario(clusters, days), "large", None)
     began = time.process_time()
     pods = sum(1 for _ in iter_pods(read))
-    taken = time.process_time() - began
+    elapsed = time.process_time() - began
     floor = floor_seconds(pods)
-    how = f"{pods} pods of {clusters} x 1,000 GPUs in {days} days: {taken:.1f} s, {_mib():.0f} MiB"
+    how = (
+        f"{pods} pods of {clusters} x 1,000 GPUs in {days} days: {elapsed:.1f} s, {_mib():.0f} MiB"
+    )
     hashes = f"{how}; their hashes alone {floor:.1f} s"
     yield Measurement(
         GOAL,
         "simulating against computing its hashes alone",
-        taken / floor,
+        elapsed / floor,
         GOAL_RATIO,
         "at most",
         hashes,
     )
-    minutes = taken / pods * WHOLE_PODS / 60
+    minutes = elapsed / pods * WHOLE_PODS / 60
     yield Measurement(GOAL, "1.15 M pods", minutes, GOAL_MINUTES, "at most", how, "minutes")
     yield Measurement(GOAL, "memory of the simulation", _mib(), GOAL_MIB, "at most", how, "MiB")
 
@@ -124,7 +126,7 @@ def measure_serving(days: int) -> Iterator[Measurement]:
         Api.query, FormParameters.read(urlencode({"query": "up[1h]", "time": fleet.ended_at}))
     )
     settle()
-    taken = read = 0.0
+    elapsed = read = 0.0
     size = 0
     for hour in range(days * 24):
         at = fleet.started_at + (hour + 1) * 3600
@@ -138,15 +140,15 @@ def measure_serving(days: int) -> Iterator[Measurement]:
                 answered = time.process_time()
                 msgspec.json.decode(body)
                 read += time.process_time() - answered
-                taken += answered - began
+                elapsed += answered - began
                 size += len(body)
-    month = taken / (days * 24) * WHOLE_HOURS
-    how = f"{days} days of {ALLOCATION}: {size / 1e6:.0f} MB of responses in {taken:.1f} s"
+    month = elapsed / (days * 24) * WHOLE_HOURS
+    how = f"{days} days of {ALLOCATION}: {size / 1e6:.0f} MB of responses in {elapsed:.1f} s"
     quantity = "a month's allocation metrics, served by the hour"
     yield Measurement(GOAL, quantity, month, GOAL_MONTH_SECONDS, "at most", how, "s")
     both = f"{how}; a client's reading them {read:.1f} s"
     yield Measurement(
-        GOAL, "serving against reading", taken / read, GOAL_SERVED_RATIO, "at most", both
+        GOAL, "serving against reading", elapsed / read, GOAL_SERVED_RATIO, "at most", both
     )
     yield Measurement(GOAL, "memory of serving", _mib(), GOAL_SERVED_MIB, "at most", how, "MiB")
 
@@ -170,16 +172,16 @@ def measure_export(hours: int) -> Iterator[Measurement]:
             Path(folder),
             matchers=parse_selector(f'{{__name__=~"{names}"}}'),
         )
-        taken = time.process_time() - began
+        elapsed = time.process_time() - began
         size = sum(file.stat().st_size for file in files)
         floor = _writing_seconds(size, Path(folder))
-    month = taken / hours * WHOLE_HOURS
-    how = f"{hours} hours of {ALLOCATION}: {size / 1e6:.0f} MB of text in {taken:.1f} s"
+    month = elapsed / hours * WHOLE_HOURS
+    how = f"{hours} hours of {ALLOCATION}: {size / 1e6:.0f} MB of text in {elapsed:.1f} s"
     quantity = "a month's allocation metrics, exported"
     yield Measurement(GOAL, quantity, month, GOAL_MONTH_SECONDS, "at most", how, "s")
     both = f"{how}; writing as many bytes {floor:.1f} s"
     yield Measurement(
-        GOAL, "exporting against writing", taken / floor, GOAL_EXPORTED_RATIO, "at most", both
+        GOAL, "exporting against writing", elapsed / floor, GOAL_EXPORTED_RATIO, "at most", both
     )
 
 

@@ -205,7 +205,7 @@ def _seconds(size: Size) -> Sides:
             seconds = dict.fromkeys(sides, 1e9)
             for _ in range(REPEAT):  # in turn, so that other load affects all sides
                 for name, act in sides.items():
-                    seconds[name] = min(seconds[name], taken(act))
+                    seconds[name] = min(seconds[name], measure_seconds(act))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     quantity = f"{size.quantity}, {size.pods:,} pods, {len(forms)} queries, {mib:.0f} MiB of JSON"
@@ -228,7 +228,7 @@ def _memory_of_a_day() -> Measurement:
     return Measurement("P1", quantity, found.peak_mib, GOAL_MIB, "at most", how, "MiB")
 
 
-def taken(act: Callable[[], object]) -> float:
+def measure_seconds(act: Callable[[], object]) -> float:
     started = time.perf_counter()
     act()
     return time.perf_counter() - started

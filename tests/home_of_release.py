@@ -2,7 +2,7 @@
 
 Put here: the home from which `tests/scenarios/test_home_of_release` is upgraded. The file of a
 version is written once, at its release, and never again.
-Not here: what later versions do with it.
+Not here: its use by later versions.
 
 Two months with one pod across their border; the first is closed, without the page of the models,
 which is five megabytes.

@@ -208,7 +208,7 @@ class BudgetStep:
 
 @dataclass(frozen=True, slots=True)
 class StoppedWorkload:
-    """An idle workload that was scaled to zero, and what an hour of it would have cost."""
+    """An idle workload that was scaled to zero, and its cost per hour."""
 
     tenant: str
     workload_kind: str

@@ -1,4 +1,4 @@
-"""What can be wrong with simulated GPUs in a cluster.
+"""The errors of simulated GPUs in a cluster.
 
 Put here: the errors of this package.
 Not here: errors of the API server (`clients.kubernetes_errors`) and of the configuration's format

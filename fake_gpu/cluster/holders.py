@@ -61,10 +61,10 @@ def listed_holdings(
         held = sum(h.uid == metadata["uid"] for h in found)
         missing = sum(effective_request_of_pod(pod["spec"], _is_extended).values()) - held
         if held or missing <= len(left):
-            taken, left = left[: max(missing, 0)], left[max(missing, 0) :]
+            chosen, left = left[: max(missing, 0)], left[max(missing, 0) :]
             found += [
                 Holding(offer_id, metadata["namespace"], metadata["name"], metadata["uid"])
-                for offer_id in taken
+                for offer_id in chosen
             ]
     return found
 
@@ -83,13 +83,13 @@ def assigned_holdings(
     uids = {pod["metadata"]["uid"] for pod in active}
     found = [h for h in before if h.uid in uids and h.offer_id in offered]
     known = {holding.uid for holding in found}
-    taken = {holding.offer_id for holding in found}
+    held = {holding.offer_id for holding in found}
     for pod in active:
         if pod["metadata"]["uid"] in known:
             continue
-        free = [offer for offer in offers if offer.offer_id not in taken]
+        free = [offer for offer in offers if offer.offer_id not in held]
         new = _assign(pod, free)
-        taken |= {holding.offer_id for holding in new}
+        held |= {holding.offer_id for holding in new}
         found += new
     return found
 
@@ -135,5 +135,5 @@ def _is_extended(resource: str) -> bool:
 
 
 def requests_devices(pod: Document) -> Mapping[str, int]:
-    """What a pod requests of the resources that are simulated."""
+    """The requests of a pod for simulated resources."""
     return effective_request_of_pod(pod.get("spec", {}), _is_extended)

@@ -56,7 +56,7 @@ Reply = TypeVar("Reply", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class PluginFailures:
-    """What goes wrong in one plugin until it is switched off again."""
+    """The failures of one plugin until they are ended."""
 
     refuse: str = ""  # the message with which Allocate is refused
     slow_seconds: float = 0.0  # before Allocate responds

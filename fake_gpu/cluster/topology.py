@@ -171,8 +171,8 @@ def _uses(gpu: Mapping[str, Any]) -> list[HoldingUse]:
             HoldingUse(_holding(r["id"], r), int(r["utilization"]), int(r["fb-used"]))
             for r in gpu["replicas"]
         ]
-    if taken := gpu.get("taken-by"):
-        return [HoldingUse(_holding(gpu["id"], taken))]
+    if holder := gpu.get("taken-by"):
+        return [HoldingUse(_holding(gpu["id"], holder))]
     metrics = gpu.get("metrics") or {}
     metadata = metrics.get("metadata") or {}
     if not metadata.get("pod"):

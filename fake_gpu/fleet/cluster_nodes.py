@@ -144,9 +144,9 @@ class ClusterNodes:
         wants = self._device_requests(pod)
         until = FOR_EVER if ended is None else ended
         for number in self._choices(pod.spec, wants):
-            taken = self._take(pod, wants, number, at, until, whole_lifetime=whole_lifetime)
-            if taken is not None:
-                pod.grants = taken
+            grants = self._take(pod, wants, number, at, until, whole_lifetime=whole_lifetime)
+            if grants is not None:
+                pod.grants = grants
                 self._settle(pod, number, at)
                 return self.nodes[number].name
         return None
@@ -180,11 +180,11 @@ class ClusterNodes:
     ) -> list[DeviceGrant] | None:
         calendar = self._calendars[number]
         unhealthy = frozenset() if pod.exact else self._unhealthy(number, at)
-        taken: list[DeviceGrant] = []
+        grants: list[DeviceGrant] = []
         for want in wants:
             shared = self.claims.shared_bookings(pod.spec, want.claim)
             if shared is not None:
-                taken.append(DeviceGrant(want.resource, shared, joined=True))
+                grants.append(DeviceGrant(want.resource, shared, joined=True))
                 continue
             # A shared claim outlives its first pod, for as long as others use it.
             end = FOR_EVER if want.claim is not None and want.claim.shared else until
@@ -198,12 +198,12 @@ class ClusterNodes:
                 whole_lifetime=whole_lifetime,
             )
             if bookings is None:
-                for grant in taken:
+                for grant in grants:
                     if not grant.joined:
                         self._give_back(number, grant.bookings, at)
                 return None
-            taken.append(DeviceGrant(want.resource, bookings))
-        return taken
+            grants.append(DeviceGrant(want.resource, bookings))
+        return grants
 
     def _settle(self, pod: SimulatedPod, number: int, at: int) -> None:
         """The pod is on the node now: claims are allocated, counts follow."""
@@ -297,7 +297,7 @@ class ClusterNodes:
                 remedy="name cards that the node has, or take `cards` away",
             )
         only = [node.cards[index].card_id for index in cards]
-        taken = self._take(
+        grants = self._take(
             pod,
             self._device_requests(pod),
             number,
@@ -306,12 +306,12 @@ class ClusterNodes:
             whole_lifetime=True,
             only=only,
         )
-        if taken is None:
+        if grants is None:
             raise does_not_fit(pod, self._why_not(pod, number, until))
-        for grant in taken if cards else ():
+        for grant in grants if cards else ():
             # Containers get devices in this order: the scenario's, not the cards' own.
             grant.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
-        pod.grants = taken
+        pod.grants = grants
         require_memory(pod)
 
     def begin_exact(self, pod: SimulatedPod, at: int) -> None:

@@ -162,9 +162,9 @@ def _instances(
 
 
 def _placements(
-    wanted: Sequence[Profile], taken: int, compute_left: int
+    wanted: Sequence[Profile], used_slots: int, compute_left: int
 ) -> Iterator[tuple[int, ...]]:
-    """Every way to place the profiles, the lowest places first; `taken` is a mask of slots."""
+    """Every way to place the profiles, the lowest places first; `used_slots` is a mask of slots."""
     if not wanted:
         yield ()
         return
@@ -173,9 +173,9 @@ def _placements(
         return
     for start in first.placement_starts:
         mask = ((1 << first.placement_size) - 1) << start
-        if mask & taken:
+        if mask & used_slots:
             continue
-        for others in _placements(rest, taken | mask, compute_left - first.compute_slots):
+        for others in _placements(rest, used_slots | mask, compute_left - first.compute_slots):
             yield (start, *others)
 
 

@@ -173,13 +173,13 @@ class ContainerDevices:
 
 
 def assign_devices(
-    containers: Sequence[ContainerSpec], taken: Sequence[DeviceGrant]
+    containers: Sequence[ContainerSpec], grants: Sequence[DeviceGrant]
 ) -> ContainerDevices:
     """Devices to containers as the kubelet does it: those of init containers are used again."""
     assigned = ContainerDevices({}, [])
     devices: dict[str, list[str]] = {}
     mains = [c.name for c in containers if c.kind == "main"]
-    for grant in taken:
+    for grant in grants:
         if grant.claim_uid:
             for booking in grant.bookings:
                 assigned.parts.append((booking, mains[0], grant.claim_uid))

@@ -23,7 +23,7 @@ LabelPairs = tuple[tuple[str, str], ...]
 # Of these there are very many, and a mapping of texts is not looked through for cycles.
 Labels = dict[str, str]
 METRIC = "__name__"
-Taker = Callable[[Sequence[str]], tuple[str, ...]]
+Selector = Callable[[Sequence[str]], tuple[str, ...]]
 # Printable ASCII without quotes, backslashes, and the characters that JSON escapes for HTML.
 _PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
 
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
 class LabelLayout:
     """Sorted names of labels; some have values of their own in each series, others never change."""
 
-    __slots__ = ("_exposed", "_exposition", "_order", "_taken", "_text", "fixed", "names")
+    __slots__ = ("_exposed", "_exposition", "_order", "_select", "_text", "fixed", "names")
 
     def __init__(self, own: Sequence[str], fixed: Mapping[str, str]) -> None:
         """`own` are the names of a series' values, in the order of those; they win over others."""
@@ -39,7 +39,7 @@ class LabelLayout:
         self.names = own
         self.fixed = {name: value for name, value in fixed.items() if name not in places}
         names = sorted({*places, *self.fixed})
-        self._taken = taker([places[name] for name in names if name in places])
+        self._select = make_selector([places[name] for name in names if name in places])
         pairs = [f'{_kept(_quoted(name))}:"{self._shown(name, _inside)}"' for name in names]
         self._text = f"{{{','.join(pairs)}}}"
         self._order = "\0".join([f"{_kept(name)}\0{self._shown(name, str)}" for name in names])
@@ -47,7 +47,7 @@ class LabelLayout:
         labels = [name for name in names if name != METRIC]
         called = [METRIC] if METRIC in names else []
         first = [name for name in (*called, *labels) if name in places]
-        self._exposed = taker([places[name] for name in first])
+        self._exposed = make_selector([places[name] for name in first])
         pairs = [f'{name}="{self._shown(name, _escaped)}"' for name in labels]
         written = f"{{{','.join(pairs)}}}" if pairs else ""
         self._exposition = "".join([self._shown(name, str) for name in called]) + written
@@ -57,39 +57,41 @@ class LabelLayout:
 
     def text(self, values: Sequence[str]) -> str:
         """As a JSON object."""
-        taken = self._taken(values)
-        return self._text % (taken if _is_plain(taken) else tuple(map(_inside, taken)))
+        selected = self._select(values)
+        return self._text % (selected if _is_plain(selected) else tuple(map(_inside, selected)))
 
     def exposition(self, values: Sequence[str]) -> str:
         """As a line of an exposition begins."""
-        taken = self._exposed(values)
-        return self._exposition % (taken if _is_plain(taken) else tuple(map(_escaped, taken)))
+        selected = self._exposed(values)
+        return self._exposition % (
+            selected if _is_plain(selected) else tuple(map(_escaped, selected))
+        )
 
     def order(self, values: Sequence[str]) -> str:
         """As a text that compares as the labels do."""
-        return self._order % self._taken(values)
+        return self._order % self._select(values)
 
     def texts(self, many: Iterable[Sequence[str]]) -> list[str]:
         """`text` of many, which are looked through for odd characters at once."""
-        return _filled(self._text, map(self._taken, many), _inside)
+        return _fill(self._text, map(self._select, many), _inside)
 
     def expositions(self, many: Iterable[Sequence[str]]) -> list[str]:
         """`exposition` of many."""
-        return _filled(self._exposition, map(self._exposed, many), _escaped)
+        return _fill(self._exposition, map(self._exposed, many), _escaped)
 
     def orders(self, many: Iterable[Sequence[str]]) -> list[str]:
         """`order` of many."""
-        return list(map(self._order.__mod__, map(self._taken, many)))
+        return list(map(self._order.__mod__, map(self._select, many)))
 
 
-def _filled(form: str, many: Iterable[tuple[str, ...]], write: Callable[[str], str]) -> list[str]:
-    taken = list(many)
-    if not _is_plain(chain.from_iterable(taken)):
-        taken = [tuple(map(write, each)) for each in taken]
-    return list(map(form.__mod__, taken))
+def _fill(form: str, many: Iterable[tuple[str, ...]], write: Callable[[str], str]) -> list[str]:
+    selected = list(many)
+    if not _is_plain(chain.from_iterable(selected)):
+        selected = [tuple(map(write, each)) for each in selected]
+    return list(map(form.__mod__, selected))
 
 
-def taker(places: Sequence[int]) -> Taker:
+def make_selector(places: Sequence[int]) -> Selector:
     """Selects the values at some places."""
     if len(places) > 1:
         return itemgetter(*places)

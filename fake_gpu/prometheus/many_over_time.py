@@ -192,8 +192,8 @@ def _spread(present: Sequence[bool], values: Sequence[float]) -> Numbers:
 def _extremes(function: Function, places: _Places, numbers: Floats) -> list[float]:
     if not len(places.counts):
         return []
-    taken = numbers[places.index]
-    best = taken.max(axis=1) if function == "max_over_time" else taken.min(axis=1)
+    ranges = numbers[places.index]
+    best = ranges.max(axis=1) if function == "max_over_time" else ranges.min(axis=1)
     values: list[float] = best.tolist()
     return values
 

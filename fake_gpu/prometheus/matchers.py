@@ -90,16 +90,16 @@ def _translated(pattern: str) -> str:
     at = 0
     in_class = False
     while at < len(pattern):
-        taken, written = _part(pattern, at, in_class)
-        if taken == "[" and not in_class:
+        token, written = _part(pattern, at, in_class)
+        if token == "[" and not in_class:
             in_class = True
             # A bracket right after the opening (or its ^) is a literal one.
             head = re.match(r"\[\^?\]?", pattern[at:])
-            taken = written = head.group(0) if head else taken
-        elif taken == "]" and in_class:
+            token = written = head.group(0) if head else token
+        elif token == "]" and in_class:
             in_class = False
         out.append(written)
-        at += len(taken)
+        at += len(token)
     return "".join(out)
 
 
@@ -129,11 +129,11 @@ def _part(pattern: str, at: int, in_class: bool) -> tuple[str, str]:
 
 
 def _escape(pattern: str, at: int) -> tuple[str, str]:
-    taken = pattern[at : at + 2]
-    if len(taken) == 1:
+    token = pattern[at : at + 2]
+    if len(token) == 1:
         raise BadPattern("error parsing regexp: trailing backslash at end of expression: ``")
-    if taken[1] == "z":
-        return taken, r"\Z"
-    if taken[1].isdigit() or taken[1] in "ZGkgNuUpPCQE":
-        raise BadPattern(f"error parsing regexp: invalid escape sequence: `{taken}`")
-    return taken, taken
+    if token[1] == "z":
+        return token, r"\Z"
+    if token[1].isdigit() or token[1] in "ZGkgNuUpPCQE":
+        raise BadPattern(f"error parsing regexp: invalid escape sequence: `{token}`")
+    return token, token

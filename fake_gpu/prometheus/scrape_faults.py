@@ -87,7 +87,7 @@ class FaultedSampling:
         """The samples whose written time lies in the window."""
         margin = LARGEST_SKEW_MS if self._of(WRITTEN) else 0
         noted = len(self._touches)
-        real = self._kept(self._taken(from_ms - margin, until_ms + margin))
+        real = self._kept(self._collect(from_ms - margin, until_ms + margin))
         block = TimeBlock(real)
         if margin:
             written = [sample for sample in self._written(real) if from_ms <= sample[0] < until_ms]
@@ -99,33 +99,33 @@ class FaultedSampling:
         ]
         return block
 
-    def _taken(self, from_ms: int, until_ms: int) -> list[int]:
+    def _collect(self, from_ms: int, until_ms: int) -> list[int]:
         if self.collect_ms is None:
             return self._scraped(from_ms, until_ms)
         collection = Federation(f"{self.faults.cluster_id}#collector", self.collect_ms)
         lost = self._lost_by_scrapes()
         if not lost:
-            taken = collection.of(self._schedule(), from_ms, until_ms)
+            times = collection.of(self._schedule(), from_ms, until_ms)
         else:
-            taken = collection.taken(self._scraped, from_ms, until_ms)
+            times = collection.collect(self._scraped, from_ms, until_ms)
             for fault in lost:
                 others = partial(self._scraped, but=fault)
-                without = collection.taken(others, from_ms, until_ms)
-                self._note(fault, _plain(without), _plain(taken))
+                without = collection.collect(others, from_ms, until_ms)
+                self._note(fault, _plain(without), _plain(times))
         for fault in self._of(("interval_changed",)):
-            taken = self._recollected(fault, taken, from_ms, until_ms)
-        return taken
+            times = self._collect_at_interval(fault, times, from_ms, until_ms)
+        return times
 
-    def _recollected(
-        self, fault: Fault, taken: list[int], from_ms: int, until_ms: int
+    def _collect_at_interval(
+        self, fault: Fault, times: list[int], from_ms: int, until_ms: int
     ) -> list[int]:
         low, high = max(from_ms, fault.from_at * 1000), min(until_ms, fault.until_at * 1000)
         if low >= high:
-            return taken
+            return times
         other = Federation(f"{self.target.name}#{fault.fault_id}", _interval_ms(fault))
-        outside = [at for at in taken if not low <= at < high]
-        found = sorted([*outside, *other.taken(self._scraped, low, high)])
-        self._note(fault, _plain(taken), _plain(found))
+        outside = [at for at in times if not low <= at < high]
+        found = sorted([*outside, *other.collect(self._scraped, low, high)])
+        self._note(fault, _plain(times), _plain(found))
         return found
 
     def _schedule(self) -> Schedule:

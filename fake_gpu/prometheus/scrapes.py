@@ -122,10 +122,10 @@ class Federation:
         found: list[int] = times.tolist()
         return found
 
-    def taken(
+    def collect(
         self, times: Callable[[int, int], list[int]], from_ms: int, until_ms: int
     ) -> list[int]:
-        """The same of any samples, which faults may have thinned out."""
+        """The same for any samples, of which faults may have removed some."""
         import numpy as np
 
         scraped = np.array(times(*self.around(from_ms, until_ms)), dtype=np.int64)
@@ -133,15 +133,15 @@ class Federation:
         return found
 
     def around(self, from_ms: int, until_ms: int) -> tuple[int, int]:
-        """From when until when samples are looked at to know which of a window are taken."""
+        """The window of the samples that decide which samples of a window are collected."""
         return from_ms - self.interval_ms - OLDEST_COLLECTED_MS, until_ms + self.interval_ms
 
     def newest(self, scraped: Integers, from_ms: int, until_ms: int) -> Integers:
-        """Of samples around a window, those in it that are taken."""
+        """Of samples around a window, those in it that are collected."""
         import numpy as np
 
         offset = _hashed(self.name) % self.interval_ms
-        # A sample in the window may be taken by the first collection after the window.
+        # A sample in the window may be collected by the first collection after the window.
         first = (from_ms - offset) // self.interval_ms
         last = (until_ms - offset) // self.interval_ms + 1
         at = offset + self.interval_ms * np.arange(first, last + 1, dtype=np.int64)

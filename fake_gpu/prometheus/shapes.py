@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fake_gpu.prometheus.label_sets import LabelLayout, taker
+from fake_gpu.prometheus.label_sets import LabelLayout, make_selector
 from fake_gpu.prometheus.matchers import Matcher, all_match
 from fake_gpu.prometheus.segments import NO_END, PrometheusReplica
 from fake_gpu.prometheus.tables import Columns, UnorderedSeries
@@ -91,7 +91,7 @@ class _Shape:
         exposed = tuple(zip(names, values, strict=True))
         places, self._fixed = sources_of_labels(target, name, exposed)
         self._names = list(places)
-        self._take = taker(list(places.values()))
+        self._select = make_selector(list(places.values()))
         self._tests = [(places[m.name], m.test) for m in matchers if m.name in places]
         others = [m for m in matchers if m.name not in places]
         self._is_possible = all_match(others, self._fixed)
@@ -110,7 +110,7 @@ class _Shape:
         return self._is_possible
 
     def add(self, values: Sequence[str], from_at: int, until_at: int, number: float) -> None:
-        self.values.append(self._take(values))
+        self.values.append(self._select(values))
         self._from.append(from_at)
         self._until.append(until_at)
         self._numbers.append(number)

@@ -56,13 +56,13 @@ def united(vectors: Sequence[Sequence[Points]]) -> list[Points]:
 
     The first one is determined at each step.
     """
-    taken: dict[str, set[int]] = {}
+    used_times: dict[str, set[int]] = {}
     found: list[Points] = []
     for vector in vectors:
         new = [(points.label_set.nameless.order, points) for points in vector]
-        kept = [(order, _at_other_steps(points, taken.get(order))) for order, points in new]
+        kept = [(order, _at_other_steps(points, used_times.get(order))) for order, points in new]
         for order, points in kept:
-            taken.setdefault(order, set()).update(points.times_ms)
+            used_times.setdefault(order, set()).update(points.times_ms)
             if points.times_ms:
                 found.append(points)
     return _merged(found)
@@ -73,11 +73,11 @@ def in_order(vector: Iterable[Points]) -> list[Points]:
     return sorted(vector, key=lambda points: points.label_set.order)
 
 
-def _at_other_steps(points: Points, taken: set[int] | None) -> Points:
-    if taken is None or taken.isdisjoint(points.times_ms):
+def _at_other_steps(points: Points, used_times: set[int] | None) -> Points:
+    if used_times is None or used_times.isdisjoint(points.times_ms):
         return points
     pairs = zip(points.times_ms, points.values, strict=True)
-    free = [(at, value) for at, value in pairs if at not in taken]
+    free = [(at, value) for at, value in pairs if at not in used_times]
     return Points(points.label_set, [at for at, _ in free], [value for _, value in free])
 
 

@@ -56,12 +56,12 @@ def fits_one_card(cuts: tuple[ProfilePlacement, ...], wanted: Counts, compute_sl
     return _placeable(tuple(sorted(listed, key=lambda c: -c.size)), frozenset())
 
 
-def _placeable(cuts: tuple[ProfilePlacement, ...], taken: frozenset[int]) -> bool:
+def _placeable(cuts: tuple[ProfilePlacement, ...], used: frozenset[int]) -> bool:
     if not cuts:
         return True
     for start in cuts[0].starts:
         slots = frozenset(range(start, start + cuts[0].size))
-        if not slots & taken and _placeable(cuts[1:], taken | slots):
+        if not slots & used and _placeable(cuts[1:], used | slots):
             return True
     return False
 
@@ -128,5 +128,5 @@ def _parts(capacity: list[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
 
 
 def _minus(capacity: Counts, card: Counts) -> Counts:
-    taken = dict(card)
-    return tuple((profile, count - taken.get(profile, 0)) for profile, count in capacity)
+    used = dict(card)
+    return tuple((profile, count - used.get(profile, 0)) for profile, count in capacity)

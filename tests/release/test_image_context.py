@@ -1,4 +1,4 @@
-"""What an image is built from is reproducible, and its SBOM lists what is installed.
+"""The build context of an image is reproducible, and its SBOM lists the installed packages.
 
 Put here: the folder that `image_context.py` writes.
 Not here: the content of the wheel (`test_wheel.py`), or images themselves.

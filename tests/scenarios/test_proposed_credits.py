@@ -1,7 +1,7 @@
 """`unhealthy_cards`: the row of outages.csv that `gpu-ledger health` prints, approved and credited.
 
 Put here: the way from a failed card to a credit.
-Not here: what counts as a problem (`dbt/models/marts/fct_gpu_health_cases.yml`).
+Not here: the definition of a problem (`dbt/models/marts/fct_gpu_health_cases.yml`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The doctor says which way of alerts is possible, and what the others lack."""
+"""The doctor says which way of alerts is possible, and the missing parts of the others."""
 
 from __future__ import annotations
 

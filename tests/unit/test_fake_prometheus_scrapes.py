@@ -42,24 +42,24 @@ def test_a_collector_takes_the_newest_sample_of_each_round_once() -> None:
     def scraped(from_ms: int, until_ms: int) -> list[int]:
         return [at for at in times if from_ms <= at < until_ms]
 
-    taken = Federation("rounds", 300_000).taken(scraped, 0, 3_600_000)
-    assert len(taken) in (11, 12)
-    assert all(b - a == 300_000 for a, b in itertools.pairwise(taken))
-    assert set(taken) <= set(times)
+    collected = Federation("rounds", 300_000).collect(scraped, 0, 3_600_000)
+    assert len(collected) in (11, 12)
+    assert all(b - a == 300_000 for a, b in itertools.pairwise(collected))
+    assert set(collected) <= set(times)
     # Rounds do not depend on the window of the query.
     halves = [
         at
         for low, high in ((0, 1_234_567), (1_234_567, 3_600_000))
-        for at in Federation("rounds", 300_000).taken(scraped, low, high)
+        for at in Federation("rounds", 300_000).collect(scraped, low, high)
     ]
-    assert halves == taken
+    assert halves == collected
     # A target with rarer scrapes than collections is not collected twice.
     rare = [at for at in times if at % 600_000 == 7_000 and at < 3_600_000]
 
     def scraped_rarely(from_ms: int, until_ms: int) -> list[int]:
         return [at for at in rare if from_ms <= at < until_ms]
 
-    seldom = Federation("rounds", 120_000).taken(scraped_rarely, 0, 3_600_000)
+    seldom = Federation("rounds", 120_000).collect(scraped_rarely, 0, 3_600_000)
     assert len(seldom) == len(set(seldom)) == len(rare)
 
 
@@ -67,7 +67,7 @@ def test_a_sample_older_than_five_minutes_is_not_collected() -> None:
     def scraped(from_ms: int, until_ms: int) -> list[int]:
         return [at for at in (10_000,) if from_ms <= at < until_ms]
 
-    assert Federation("rounds", 60_000).taken(scraped, 0, 3_600_000) == [10_000]
+    assert Federation("rounds", 60_000).collect(scraped, 0, 3_600_000) == [10_000]
 
 
 def test_blocks_are_whole_hours_and_cached() -> None:

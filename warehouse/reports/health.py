@@ -1,7 +1,7 @@
 """The health of GPUs: problems of devices and nodes, affected pods, proposed credits.
 
 Put here: the rows of a month, for the command line and the portal.
-Not here: what counts as a problem (`dbt/models/marts/fct_gpu_health.sql`).
+Not here: the definition of a problem (`dbt/models/marts/fct_gpu_health.sql`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def meaning(problem: str, observed: int, component: str = "") -> str:
 
 
 def credits_proposed(facts: Facts, period: BillingPeriod) -> list[Row]:
-    """What pods cost in the hours in which the provider's hardware failed them, by tenant.
+    """The cost of pods in the hours in which the provider's hardware failed them, by tenant.
 
     Only a proposal: a credit is a decision of people.
     """

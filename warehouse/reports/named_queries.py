@@ -6,10 +6,10 @@ Not here: the queries (`docs/reference/queries/*.sql`), or printing results.
 
     -- Which tenants have the highest burn rate?          the title, ends with a question mark
     --
-    -- What the answer means, in a line or more.
+    -- The meaning of the rows, in a line or more.
     --
     -- param period = newest: the billing period            name, default, meaning
-    -- empty: No tenant has used anything.                  what no row means
+    -- empty: No tenant has used anything.                  the text for a result without rows
     select …
 """
 
