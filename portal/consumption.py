@@ -308,7 +308,7 @@ _COVERAGE = f"""
     from coverage
     left join names on coverage.cluster_id = names.cluster_id
     where coverage.billing_period = $period
-    order by all
+    order by cluster_name, coverage.source, coverage.started_at
 """
 _DOCUMENTS = """
     select

@@ -501,6 +501,7 @@ def _templates() -> jinja2.Environment:
         "at_second": _at_second,
         "day_at": _day_at,
         "money": _money,
+        "known_by": lambda how: (how or "nothing").removeprefix("by_").replace("nothing", "–"),
         "number": _number,
         "or_dash": lambda value: "–" if value is None else value,
         "percent": lambda text: f"{text} %" if text else "–",

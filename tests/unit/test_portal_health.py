@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.portal_by_hand import OTHER, OWN, Portal, marts_of, portal_at
+from tests.portal_by_hand import OTHER, OWN, Portal, marts_of, portal_at, write
 
 PAGE = "/provider/health?period=2026-10"
 
@@ -67,6 +67,14 @@ def test_a_problem_of_a_node_without_pods_is_shown(tmp_path: Path) -> None:
     nobodys = {"tenant": "", "namespace": "", "pod_uid": "", "pod_name": ""}
     unhealthy = {"problem": "unhealthy_devices", "device_uuid": "", "observed": 48_360}
     marts["fct_gpu_health"].append(last | nobodys | unhealthy)
-    found = portal_at(tmp_path, marts).get(PAGE, "provider")
+    portal = portal_at(tmp_path, marts)
+    found = portal.get(PAGE, "provider")
     assert found.status_code == 200
-    assert "48360" in found.text
+    assert "48,360" in found.text
+
+    marts["fct_gpu_health"] = [last | nobodys | unhealthy | {"is_fault_of_provider": False}]
+    write(portal.home, marts, tenants=())
+    assert "No credit is proposed" in portal.get(PAGE, "provider").text
+    returned = portal.get("/provider/returned", "provider").text
+    assert "No workload was stopped" in returned
+    assert "Saved so far" not in returned

@@ -251,7 +251,7 @@ def test_the_inventory_names_each_card_and_its_holder(portal: Portal) -> None:
 
 def test_the_programme_owner_sees_an_hour_and_its_pods(portal: Portal) -> None:
     text = portal.get("/programme?hour=2026-10-01T01", "programme").text
-    for shown in ("gpu-1", f"{OWN}/train-a", "by devices", "01:00 UTC"):
+    for shown in ("gpu-1", f"{OWN}/train-a", "known by devices", ">devices</td>", "01:00 UTC"):
         assert shown in text, shown
     month = portal.get("/api/v1/fleet/hours?format=csv", "programme")
     assert month.text.splitlines()[1].startswith("east,2026-10-01T01:00:00Z,measured,gpu-1,3,3")
