@@ -169,8 +169,8 @@ def _month(folder: Path) -> list[Measurement]:
 
 
 def _finer(folder: Path) -> list[Measurement]:
-    coarse = build_month(_made(folder / "coarse"), Month(SMALL_NODES, step=300))
-    fine = build_month(_made(folder / "fine"), Month(SMALL_NODES, step=30))
+    coarse = build_month(_make_folder(folder / "coarse"), Month(SMALL_NODES, step=300))
+    fine = build_month(_make_folder(folder / "fine"), Month(SMALL_NODES, step=30))
     assert coarse.device_seconds == fine.device_seconds
     return [
         Measurement("P4", "the whole refresh from samples of 30 s against 5 min",
@@ -181,8 +181,8 @@ def _finer(folder: Path) -> list[Measurement]:
 
 
 def _one_hour_more(folder: Path) -> list[Measurement]:
-    half = build_month(_made(folder / "half"), Month(SMALL_NODES, days=DAYS // 2))
-    full = build_month(_made(folder / "full"), Month(SMALL_NODES, days=DAYS))
+    half = build_month(_make_folder(folder / "half"), Month(SMALL_NODES, days=DAYS // 2))
+    full = build_month(_make_folder(folder / "full"), Month(SMALL_NODES, days=DAYS))
     return [
         Measurement("P5", "a refresh on the last day against one in the middle",
                     full.whole / half.whole, LAST_DAY, "at most",
@@ -192,7 +192,7 @@ def _one_hour_more(folder: Path) -> list[Measurement]:
     ]  # fmt: skip
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
 

@@ -74,7 +74,7 @@ def measure() -> list[Measurement]:
         url, started = serving.stdout.readline().split()
         clusters = [line.split() for line in iter(serving.stdout.readline, "\n")]
         began, began_processor = time.perf_counter(), _processor_seconds()
-        asked = [_asked(Path(folder), url, int(started), *told) for told in clusters]
+        asked = [_measure_queries(Path(folder), url, int(started), *told) for told in clusters]
         wall, ours = time.perf_counter() - began, _processor_seconds() - began_processor
         serving.communicate()
     size = sum(one for _, one in asked)
@@ -108,7 +108,7 @@ def _whole_demo() -> Measurement:
     return Measurement(GOAL, "the whole demo", wall, DEMO_SECONDS, "at most", how, "s")
 
 
-def _asked(
+def _measure_queries(
     home: Path, url: str, started: int, cluster_id: str, replica: str, sampled: str, scraped: str
 ) -> tuple[list[float], int]:
     """Query the days of a cluster: our seconds for each day, and the bytes of all responses."""

@@ -150,7 +150,7 @@ class _Writer:
         """
         files = {}
         for name, digest in listed.items():
-            body = self.ahead.get(name) or _kept(self.folder / validate_key(place(name)))
+            body = self.ahead.get(name) or _read_if_present(self.folder / validate_key(place(name)))
             if sha256(body) == digest:
                 files[name] = body
         if len(files) < len(listed):
@@ -193,7 +193,7 @@ def _enclosed(record: Record, event: RecordEvent) -> dict[str, bytes]:
     return {enclosed["name"]: enclosed["text"].encode() for enclosed in found}
 
 
-def _kept(path: Path) -> bytes:
+def _read_if_present(path: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""
 
 

@@ -94,9 +94,9 @@ class RecordEvent:
         """The event of these bytes; raises one of UNREADABLE_EVENT_ERRORS for other bytes."""
         document = from_bytes(body)
         event = cls(
-            sequence=_whole(document["sequence"]),
+            sequence=_require_int(document["sequence"]),
             previous_sha256=_text(document["previous_sha256"]),
-            fence=_whole(document["fence"]),
+            fence=_require_int(document["fence"]),
             recorded_at=parse_instant(_text(document["recorded_at"])),
             recorded_by=_text(document["recorded_by"]),
             kind=EventKind(document["kind"]),
@@ -236,7 +236,7 @@ class Ledger:
         return [e for e in pending if cast(str, e.body["corrects_period"]) < period]
 
 
-def _whole(value: object) -> int:
+def _require_int(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{str(value)[:80]!r} is not a whole number")
     return value

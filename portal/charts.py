@@ -174,7 +174,7 @@ def node_chart(title: str, nodes: Sequence[NodeBar], width: int = WIDE) -> str:
         row, column = divmod(number, per_row)
         left, y = 8.0 + name_width + column * (BAR_WIDTH + BAR_GAP), top + row * row_height
         if is_named:
-            marks.append(_text(name_width, y + 11, _shortened(node.name, name_width), "end"))
+            marks.append(_text(name_width, y + 11, _shorten(node.name, name_width), "end"))
         for term, colour in CARD_COLOURS.items():
             length = float(node.cards.get(term, Decimal(0)) / most) * bar_width
             if length > 0:
@@ -264,7 +264,7 @@ def _legend(keys: Sequence[tuple[str, str]], width: int, left: int = LEFT) -> tu
     return marks, 8 + (line + 1) * LINE_HEIGHT + 20
 
 
-def _shortened(name: str, width: int) -> str:
+def _shorten(name: str, width: int) -> str:
     most = width // 7
     return name if len(name) <= most else f"…{name[1 - most :]}"
 

@@ -111,7 +111,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, name: str, period: str) -> Any:
 
 def _run_suite(name: str, expected: Sequence[Expected], frame: Any) -> Check:
     results = _validate(name, expected, frame)
-    kept = [_kept(result) for result in results]
+    kept = [_result_entry(result) for result in results]
     failed = sum(not entry["success"] for entry in kept)
     if len(kept) != len(expected):
         # A missing result counts as failed.
@@ -169,7 +169,7 @@ def _great_expectations() -> tuple[Any, Any]:
     return gx, context
 
 
-def _kept(result: Mapping[str, Any]) -> dict[str, Any]:
+def _result_entry(result: Mapping[str, Any]) -> dict[str, Any]:
     """An expectation, its result, and the number of evaluated values."""
     config, found = result["expectation_config"], result["result"]
     arguments = {key: value for key, value in config["kwargs"].items() if key != "batch_id"}

@@ -74,10 +74,10 @@ class DerivedFilesNote:
     sha256_by_table: Mapping[str, str]
 
     def text(self) -> bytes:
-        said = self._said()
+        said = self._hashed_content()
         return msgspec.json.encode(said | {_OWN_HASH: sha256(said)})
 
-    def _said(self) -> dict[str, object]:
+    def _hashed_content(self) -> dict[str, object]:
         by_table = dict(sorted(self.sha256_by_table.items()))
         return {"attempts": list(self.attempt_ids), "sha256": by_table}
 

@@ -48,7 +48,9 @@ def place(geometry: Geometry, wanted: Mapping[MigProfile, int]) -> PlacedLayout 
         return Unplaceable(excess)
     order = _creation_order(geometry, gpu_instances(geometry, counts))
     return (
-        PlacedLayout(order) if order is not None else Unplaceable(_why_no_slots(geometry, counts))
+        PlacedLayout(order)
+        if order is not None
+        else Unplaceable(_explain_no_slots(geometry, counts))
     )
 
 
@@ -74,16 +76,20 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
         return f"{compute} compute slots are requested, and the card has {geometry.compute_slots}"
     instances = gpu_instances(geometry, counts)
     for name, count in instances:
-        limit = _known(geometry, name).max_count
+        limit = _instance_profile(geometry, name).max_count
         if count > limit:
             return f"{count} instances of {name} are requested, and the card has {limit}"
-    memory = sum(_known(geometry, name).memory_slots * count for name, count in instances)
+    memory = sum(
+        _instance_profile(geometry, name).memory_slots * count for name, count in instances
+    )
     if memory > geometry.memory_slots:
         slices = f"the slices add up to {compute} of {geometry.compute_slots}"
         return f"{slices}, but {memory} memory slots are requested, and the card has " + (
             f"{geometry.memory_slots}: {_sizes(geometry, instances)}"
         )
-    media = sum(_known(geometry, name).media_engines * count for name, count in instances)
+    media = sum(
+        _instance_profile(geometry, name).media_engines * count for name, count in instances
+    )
     if media > geometry.media_engines:
         return f"{media} media engines are requested, and the card has {geometry.media_engines}"
     return ""
@@ -91,25 +97,27 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
 
 def _sizes(geometry: Geometry, instances: Instances) -> str:
     return ", ".join(
-        f"{count} × {name} covers {count * _known(geometry, name).memory_slots}"
+        f"{count} × {name} covers {count * _instance_profile(geometry, name).memory_slots}"
         for name, count in reversed(instances)
     )
 
 
-def _known(geometry: Geometry, profile: MigProfile) -> InstanceProfile:
+def _instance_profile(geometry: Geometry, profile: MigProfile) -> InstanceProfile:
     found = geometry.find(profile)
     assert found is not None, f"{profile} was looked up before"
     return found
 
 
-def _why_no_slots(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
+def _explain_no_slots(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
     """Why no slots are left although all sums are within their limits: the possible starts."""
     instances = gpu_instances(geometry, counts)
-    compute = sum(_known(geometry, name).compute_slots * count for name, count in instances)
+    compute = sum(
+        _instance_profile(geometry, name).compute_slots * count for name, count in instances
+    )
     places = [
-        f"{count} × {name} (covers {_known(geometry, name).memory_slots} of "
+        f"{count} × {name} (covers {_instance_profile(geometry, name).memory_slots} of "
         f"{geometry.memory_slots} slots, starts at "
-        f"{_either(_known(geometry, name).starts)})"
+        f"{_either(_instance_profile(geometry, name).starts)})"
         for name, count in reversed(instances)
     ]
     return (
@@ -136,7 +144,7 @@ def _continue_order(
     if not left:
         return order
     for index, (name, count) in enumerate(left):
-        profile = _known(geometry, name)
+        profile = _instance_profile(geometry, name)
         start = next((s for s in profile.starts if can_take(geometry, taken, profile, s)), None)
         if start is None:
             continue

@@ -70,7 +70,9 @@ def read_configuration(
         found = foreign_nodes(quoted_loads(text), where, profiles or {})
     except BadScenario as error:
         raise InvalidClusterConfiguration(where, error.seen) from error
-    templates = {spec.name: NodeTemplate(spec, _given(found, spec.name)) for spec in found.nodes}
+    templates = {
+        spec.name: NodeTemplate(spec, _uses_of_node(found, spec.name)) for spec in found.nodes
+    }
     if found.pool_label:
         return ClusterConfiguration(
             by_pool=templates, pool_label=found.pool_label, warnings=found.warnings
@@ -78,7 +80,7 @@ def read_configuration(
     return ClusterConfiguration(by_name=templates, warnings=found.warnings)
 
 
-def _given(found: ForeignNodes, node: str) -> dict[int, GivenUse]:
+def _uses_of_node(found: ForeignNodes, node: str) -> dict[int, GivenUse]:
     given: dict[int, GivenUse] = {}
     for workload in found.workloads:
         for pod in workload.pods:

@@ -53,7 +53,7 @@ def effective(pod: Document, which: str = "requests") -> Mapping[str, float]:
     steady: dict[str, float] = {}
     for container in pod["spec"].get("initContainers") or []:
         stays = container.get("restartPolicy") == "Always"
-        for resource, amount in _asked(container, which):
+        for resource, amount in _read_quantities(container, which):
             if stays:
                 sidecars[resource] = sidecars.get(resource, 0) + amount
                 steady[resource] = steady.get(resource, 0) + amount
@@ -61,12 +61,12 @@ def effective(pod: Document, which: str = "requests") -> Mapping[str, float]:
                 needed = amount + sidecars.get(resource, 0)
                 peak[resource] = max(peak.get(resource, 0), needed)
     for container in pod["spec"].get("containers") or []:
-        for resource, amount in _asked(container, which):
+        for resource, amount in _read_quantities(container, which):
             steady[resource] = steady.get(resource, 0) + amount
     return {r: max(peak.get(r, 0), steady.get(r, 0)) for r in peak.keys() | steady.keys()}
 
 
-def _asked(container: Document, which: str) -> Iterator[tuple[str, float]]:
+def _read_quantities(container: Document, which: str) -> Iterator[tuple[str, float]]:
     for resource, text in ((container.get("resources") or {}).get(which) or {}).items():
         yield resource, quantity(text)
 

@@ -307,7 +307,7 @@ class ClusterNodes:
             only=only,
         )
         if grants is None:
-            raise does_not_fit(pod, self._why_not(pod, number, until))
+            raise does_not_fit(pod, self._explain_misfit(pod, number, until))
         for grant in grants if cards else ():
             # Containers get devices in this order: the scenario's, not the cards' own.
             grant.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
@@ -343,7 +343,7 @@ class ClusterNodes:
             f"{shown}{more}"
         )
 
-    def _why_not(self, pod: SimulatedPod, number: int, until: int) -> str:
+    def _explain_misfit(self, pod: SimulatedPod, number: int, until: int) -> str:
         assert pod.scheduled_at is not None, "only bound pods are reserved"
         reasons = []
         for want in self._device_requests(pod):

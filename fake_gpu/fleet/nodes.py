@@ -106,7 +106,7 @@ def _card_layouts(spec: NodeSpec, layout: CardLayoutSpec | None, book: LayoutBoo
     return book.card_layouts(layout, spec.product, spec.cards)
 
 
-def _cut(card: Card, layout: Mapping[str, int] | None) -> CardCut:
+def _cut_card(card: Card, layout: Mapping[str, int] | None) -> CardCut:
     if layout is None:
         return CardCut(card, None)
     placed = place(products()[card.product], {p: n for p, n in layout.items() if n})
@@ -133,7 +133,9 @@ def _all_devices(
                 last += 1
             draw = stream(seed, cluster_id, "devices", name, card.index, n)
             from_at = intervals[n].ready_at
-            devices += devices_of(spec, _cut(card, layout), draw, from_at, intervals[last].until_at)
+            devices += devices_of(
+                spec, _cut_card(card, layout), draw, from_at, intervals[last].until_at
+            )
             n = last + 1
     return devices
 
@@ -235,7 +237,7 @@ def _labels_at(
     """Discovery's labels, then the scenario's, then its changes; the old ones while cutting."""
     making = at < interval.ready_at
     shown = intervals[intervals.index(interval) - 1] if making else interval
-    cuts = [_cut(card, shown.layouts[card.index]) for card in cards]
+    cuts = [_cut_card(card, shown.layouts[card.index]) for card in cards]
     labels = node_labels(spec, name, cuts)
     if spec.mig:
         labels["nvidia.com/mig.config"] = interval.config_name or "custom"

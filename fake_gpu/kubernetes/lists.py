@@ -58,7 +58,7 @@ def read_list(view: View, resource: Resource, namespace: str, params: Params) ->
         raise too_large(wanted, version)
     state = view.timeline(at).state(resource.kind, version)
     found = _matching([state[k] for k in sorted(state) if k > after], namespace, params)
-    matching = _shown(view, resource, state, found, at)
+    matching = _apply_list_faults(view, resource, state, found, at)
     page = matching[:limit] if limit else matching
     remaining = len(matching) - len(page)
     more = continue_token(version, _key(page[-1])) if remaining else ""
@@ -116,7 +116,7 @@ def _matching(changes: list[Change], namespace: str, params: Params) -> list[Cha
     return inside if test is None else [change for change in inside if test(change.object)]
 
 
-def _shown(
+def _apply_list_faults(
     view: View, resource: Resource, state: State, found: list[Change], at: int
 ) -> list[Change]:
     """The objects found, without those that a fault hides."""

@@ -131,10 +131,10 @@ class DeviceSeries:
         known = self._known_series.get(name)
         if known is None or known[0] != days:
             before = known[1] if known else {}
-            known = self._known_series[name] = (days, self._made(name, before, *days))
+            known = self._known_series[name] = (days, self._join_days(name, before, *days))
         return list(known[1].values())
 
-    def _made(
+    def _join_days(
         self, name: str, series_list: Mapping[Key, ExposedSeries], first_day: int, last_day: int
     ) -> dict[Key, ExposedSeries]:
         """The series of some days, of which the first was probably requested before."""

@@ -115,14 +115,14 @@ def _call(
     values = over_time(call.function, found, ranges, dialect.left_open)
     answers = []
     for series, numbers in zip(found, values, strict=True):
-        points = _where_there(steps_ms, numbers)
+        points = _drop_missing(steps_ms, numbers)
         if points is not None:
             answers.append(Points(series.label_set.nameless, *points))
     refuse_equal_labels(answers)
     return answers
 
 
-def _where_there(
+def _drop_missing(
     steps_ms: Sequence[int], numbers: Numbers
 ) -> tuple[Sequence[int], Sequence[float]] | None:
     """The steps that have a value, and the values."""

@@ -40,9 +40,13 @@ class LabelLayout:
         self.fixed = {name: value for name, value in fixed.items() if name not in places}
         names = sorted({*places, *self.fixed})
         self._select = make_selector([places[name] for name in names if name in places])
-        pairs = [f'{_kept(_quoted(name))}:"{self._shown(name, _inside)}"' for name in names]
+        pairs = [
+            f'{_escape_percent(_quoted(name))}:"{self._shown(name, _inside)}"' for name in names
+        ]
         self._text = f"{{{','.join(pairs)}}}"
-        self._order = "\0".join([f"{_kept(name)}\0{self._shown(name, str)}" for name in names])
+        self._order = "\0".join(
+            [f"{_escape_percent(name)}\0{self._shown(name, str)}" for name in names]
+        )
         # An exposition has the name before all labels.
         labels = [name for name in names if name != METRIC]
         called = [METRIC] if METRIC in names else []
@@ -53,7 +57,7 @@ class LabelLayout:
         self._exposition = "".join([self._shown(name, str) for name in called]) + written
 
     def _shown(self, name: str, write: Callable[[str], str]) -> str:
-        return _kept(write(self.fixed[name])) if name in self.fixed else "%s"
+        return _escape_percent(write(self.fixed[name])) if name in self.fixed else "%s"
 
     def text(self, values: Sequence[str]) -> str:
         """As a JSON object."""
@@ -103,7 +107,7 @@ def _is_plain(texts: Iterable[str]) -> bool:
     return _PLAIN.fullmatch("".join(texts)) is not None
 
 
-def _kept(text: str) -> str:
+def _escape_percent(text: str) -> str:
     """A constant text between the values of labels."""
     return text.replace("%", "%%")
 

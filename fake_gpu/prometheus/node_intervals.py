@@ -106,7 +106,9 @@ class NodeIntervals:
                         min(level.until_at, step.until_at),
                     )
                     if card_incidents.marks:
-                        yield from self._cut(entity, step, start, end, level, card_incidents)
+                        yield from self._cut_interval(
+                            entity, step, start, end, level, card_incidents
+                        )
                     else:
                         yield self._interval(entity, step, start, end, level, None)
 
@@ -133,7 +135,7 @@ class NodeIntervals:
         marks = {i.from_at for i in own} | {i.until_at for i in own if i.until_at is not None}
         return _CardIncidents(own, sorted(marks | set(self.resets)))
 
-    def _cut(
+    def _cut_interval(
         self,
         entity: Entity,
         step: EntityState,

@@ -64,7 +64,7 @@ class ObjectSeries:
         key = (name, *_days(start_ms, end_ms))
         known = self._known_series.get(key)
         if known is None:
-            known = _Made(self._made(self.families[name], key[1], key[2]))
+            known = _Made(self._build_series(self.families[name], key[1], key[2]))
             while len(self._known_series) >= LARGEST_CACHE:
                 self._known_series.popitem(last=False)
             self._known_series[key] = known
@@ -81,7 +81,9 @@ class ObjectSeries:
                 found.add(names, values, version.from_at, version.until_at, line.value, seen_until)
         return found
 
-    def _made(self, family: ObjectMetric, first_day: int, last_day: int) -> list[ExposedSeries]:
+    def _build_series(
+        self, family: ObjectMetric, first_day: int, last_day: int
+    ) -> list[ExposedSeries]:
         found: dict[LabelPairs, list[AnySegment]] = {}
         exposed: dict[LabelPairs, Pairs] = {}
         for version in self._versions_with_series(family, first_day, last_day):

@@ -101,7 +101,7 @@ def _written_apart(export: _Export, processes: int) -> Iterator[Path]:
     global _exported
     _exported = export
     try:
-        with ProcessPoolExecutor(processes, get_context("fork"), _left_alone) as workers:
+        with ProcessPoolExecutor(processes, get_context("fork"), _ignore_interrupts) as workers:
             yield from workers.map(_write_shared, export.days)
     finally:
         _exported = None
@@ -110,7 +110,7 @@ def _written_apart(export: _Export, processes: int) -> Iterator[Path]:
 _exported: _Export | None = None
 
 
-def _left_alone() -> None:
+def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
 
 

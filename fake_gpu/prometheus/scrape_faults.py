@@ -87,7 +87,7 @@ class FaultedSampling:
         """The samples whose written time lies in the window."""
         margin = LARGEST_SKEW_MS if self._of(WRITTEN) else 0
         noted = len(self._touches)
-        real = self._kept(self._collect(from_ms - margin, until_ms + margin))
+        real = self._drop_lost(self._collect(from_ms - margin, until_ms + margin))
         block = TimeBlock(real)
         if margin:
             written = [sample for sample in self._written(real) if from_ms <= sample[0] < until_ms]
@@ -162,7 +162,7 @@ class FaultedSampling:
 
     # -- lost
 
-    def _kept(self, times: list[int]) -> list[int]:
+    def _drop_lost(self, times: list[int]) -> list[int]:
         dropped = [f for f in self._of(("out_of_order_dropped",)) if for_metric(f, self.metric)]
         for fault in (*self._of(_LOST_ON_THE_WAY), *dropped):
             kept = self._without(fault, times)

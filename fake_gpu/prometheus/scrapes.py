@@ -204,7 +204,7 @@ class Grid:
     def blocks(self, from_ms: int, until_ms: int) -> Iterator[TimeBlock]:
         """The parts that touch the closed range, in order."""
         for part in range(from_ms // self._part_ms, until_ms // self._part_ms + 1):
-            yield self._parts.get(part) or self._made(part)
+            yield self._parts.get(part) or self._compute_part(part)
 
     def first_time(self, from_ms: int, until_ms: int) -> int | None:
         """The first sample in the closed range."""
@@ -214,7 +214,7 @@ class Grid:
                 return block.times[low]
         return None
 
-    def _made(self, part: int) -> TimeBlock:
+    def _compute_part(self, part: int) -> TimeBlock:
         block = self._block(part * self._part_ms, (part + 1) * self._part_ms)
         while len(self._parts) >= max(2, LARGEST_BLOCK_CACHE * HOUR_MS // self._part_ms):
             self._parts.popitem(last=False)

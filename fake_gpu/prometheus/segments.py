@@ -97,10 +97,10 @@ class PrometheusReplica:
 
     def layout(self, own: Sequence[str], fixed: Labels) -> LabelLayout:
         """Of series with values of their own for some names, and always the same for others."""
-        return LabelLayout(own, {**_given(self.external), **fixed})
+        return LabelLayout(own, {**_drop_empty(self.external), **fixed})
 
 
-def _given(labels: Labels) -> Labels:
+def _drop_empty(labels: Labels) -> Labels:
     """A label without a value is no label."""
     return {name: value for name, value in labels.items() if value}
 
@@ -130,7 +130,7 @@ class ExposedSeries:
         added = {**replica.external, **(self.external or {})}
         if self.replica_label and replica.label in added:
             added[self.replica_label] = added.pop(replica.label)
-        return LabelSet({**_given(added), **self.labels}.items())
+        return LabelSet({**_drop_empty(added), **self.labels}.items())
 
 
 def joined(segments: Iterable[AnySegment]) -> tuple[AnySegment, ...]:

@@ -42,11 +42,13 @@ class SeriesAdded:
     def exposed_series(self, name: str, start_ms: int, end_ms: int) -> Sequence[ExposedSeries]:
         days = (start_ms // DAY_MS, end_ms // DAY_MS)
         if self._days != days:
-            self._known_series = list(self._made(days[0] * DAY_MS, (days[1] + 1) * DAY_MS - 1))
+            self._known_series = list(
+                self._find_begins(days[0] * DAY_MS, (days[1] + 1) * DAY_MS - 1)
+            )
             self._days = days
         return self._known_series
 
-    def _made(self, start_ms: int, end_ms: int) -> Iterator[ExposedSeries]:
+    def _find_begins(self, start_ms: int, end_ms: int) -> Iterator[ExposedSeries]:
         begun: dict[str, list[tuple[int, int, int]]] = {target.name: [] for target in self.targets}
         for source in self.sources:
             for name in source.names():

@@ -64,7 +64,7 @@ class FaultedSeries:
                 series_list = self.source.exposed_series(text(fault, "metric"), start_ms, end_ms)
                 moved = [series for series in self._moved(fault, series_list) if series.segments]
                 for series in moved:
-                    self._seen(fault, start_ms, end_ms, series)
+                    self._count_if_seen(fault, start_ms, end_ms, series)
                 found += moved
         for fault in self._renamed:
             if text(fault, "metric") == name:
@@ -77,7 +77,7 @@ class FaultedSeries:
         self, series_list: Iterable[ExposedSeries], start_ms: int, end_ms: int
     ) -> Iterator[ExposedSeries]:
         changes = [
-            (fault, change, partial(self._seen, fault, start_ms, end_ms))
+            (fault, change, partial(self._count_if_seen, fault, start_ms, end_ms))
             for fault, change in self._changes
             if fault.from_at * 1000 <= end_ms and fault.until_at * 1000 > start_ms
         ]
@@ -90,7 +90,7 @@ class FaultedSeries:
     def _apply(
         self, fault: Fault, change: Change, series: ExposedSeries, seen: Seen
     ) -> Iterator[ExposedSeries]:
-        inside = replace(series, segments=_cut(series.segments, fault), label_sets={})
+        inside = replace(series, segments=_during(series.segments, fault), label_sets={})
         if not inside.segments:
             yield series
             return
@@ -105,7 +105,9 @@ class FaultedSeries:
         if changed is not None:
             yield changed
 
-    def _seen(self, fault: Fault, start_ms: int, end_ms: int, touched: ExposedSeries) -> None:
+    def _count_if_seen(
+        self, fault: Fault, start_ms: int, end_ms: int, touched: ExposedSeries
+    ) -> None:
         """Count the fault if one of its changes lies in the closed range of the query."""
         if within(touched.segments, ((start_ms, end_ms + 1),)):
             self.faults.fire(fault, fault.from_at, _name(touched))
@@ -121,7 +123,7 @@ class FaultedSeries:
         for series in series_list:
             labels = _set(series.labels, {"__name__": text(fault, "to")})
             yield replace(
-                series, labels=labels, segments=_cut(series.segments, fault), label_sets={}
+                series, labels=labels, segments=_during(series.segments, fault), label_sets={}
             )
 
     def _outside(self, fault: Fault, series: ExposedSeries) -> ExposedSeries | None:
@@ -133,7 +135,7 @@ def _name(series: ExposedSeries) -> str:
     return series.labels.get("__name__", "")
 
 
-def _cut(segments: Iterable[AnySegment], fault: Fault) -> tuple[AnySegment, ...]:
+def _during(segments: Iterable[AnySegment], fault: Fault) -> tuple[AnySegment, ...]:
     return within(segments, ((fault.from_at * 1000, fault.until_at * 1000),))
 
 

@@ -69,7 +69,7 @@ class FleetSeries:
             if self._last is not None and self._last[0] == asked:
                 return list(self._last[1])
             self._last = None  # before the next one is made: large answers are not kept twice
-            found = self._found(matchers, start_ms, end_ms, now_ms)
+            found = self._select(matchers, start_ms, end_ms, now_ms)
             if any(m.name == METRIC_NAME and m.operator == "=" for m in matchers):
                 self._last = (asked, found)
             return list(found)
@@ -112,7 +112,7 @@ class FleetSeries:
                 cluster.names_in(matchers, start_ms, min(end_ms, now_ms), now_ms, known)
         return known
 
-    def _found(
+    def _select(
         self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, now_ms: int
     ) -> list[WindowSeries]:
         found = [

@@ -152,16 +152,16 @@ class _User:
 
 
 def _nodes(document: Mapping[str, Any]) -> tuple[tuple[NodeSpec, ...], tuple[WorkloadSpec, ...]]:
-    _known(document, {"mig-strategy", "nodes"}, "the file")
+    _require_known_keys(document, {"mig-strategy", "nodes"}, "the file")
     nodes: list[NodeSpec] = []
     users: dict[tuple[str, str], _User] = {}
     places: dict[str, str] = {}
     for name, entry in _mapping(document.get("nodes"), "nodes").items():
-        _known(_mapping(entry, name), NODE_KEYS, name)
+        _require_known_keys(_mapping(entry, name), NODE_KEYS, name)
         gpus = entry.get("gpus") or []
         for index, gpu in enumerate(gpus):
             place = f"{name} gpu {index}"
-            _known(_mapping(gpu, place), {"id", "metrics"}, place)
+            _require_known_keys(_mapping(gpu, place), {"id", "metrics"}, place)
             if (card := str(gpu["id"])) in places:
                 seen = f"{card} is {places[card]} and {place}"
                 raise InvalidScenarioValue(seen, "each GPU must have a unique ID")
@@ -190,7 +190,7 @@ def _use(
     users: dict[tuple[str, str], _User], node: str, index: int, metrics: Mapping[str, Any]
 ) -> None:
     """Who has the GPU, and how much of it."""
-    _known(metrics, {"metadata", "utilization", "fb-used"}, f"{node} gpu {index}")
+    _require_known_keys(metrics, {"metadata", "utilization", "fb-used"}, f"{node} gpu {index}")
     meta = metrics.get("metadata") or {}
     if not meta.get("pod"):
         return
@@ -233,7 +233,7 @@ def _pod(namespace: str, pod: str, user: _User) -> WorkloadSpec:
 
 def _pools(document: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]) -> ForeignNodes:
     known = {"nodePools", "nodePoolLabelKey", "migStrategy", "gpuOperator"}
-    _known(document, known, "the file")
+    _require_known_keys(document, known, "the file")
     warnings: list[str] = []
     label = str(document.get("nodePoolLabelKey", "run.ai/simulated-gpu-node-pool"))
     strategy = str(document.get("migStrategy", "none"))
@@ -289,9 +289,11 @@ def _pool(
     where = f"pool {name}"
     _leave_out(pool, where, ("otherDevices", "resources", "numa"), warnings)
     if "gpu" in pool:
-        _known(pool, {"gpu", "numa", "resources"}, where)
+        _require_known_keys(pool, {"gpu", "numa", "resources"}, where)
         return _profiled_pool(_mapping(pool["gpu"], where), f"{where} gpu", profiles, warnings)
-    _known(pool, {"gpuProduct", "gpuCount", "gpuMemory", "otherDevices", "resources"}, where)
+    _require_known_keys(
+        pool, {"gpuProduct", "gpuCount", "gpuMemory", "otherDevices", "resources"}, where
+    )
     product = _product(str(pool.get("gpuProduct", "Tesla-K80")), where)
     memory = int(pool["gpuMemory"]) if "gpuMemory" in pool else None
     return _Pool(product, int(pool.get("gpuCount", 1)), memory)
@@ -304,7 +306,7 @@ def _profiled_pool(
     warnings: list[str],
 ) -> _Pool:
     """A pool by the name of a profile, with parts of the profile overridden."""
-    _known(gpu, {"backend", "profile", "overrides"}, where)
+    _require_known_keys(gpu, {"backend", "profile", "overrides"}, where)
     name = str(gpu.get("profile", ""))
     profile: Mapping[str, Any] = profiles.get(name, {})
     if not profile and name not in PROFILES:
@@ -361,7 +363,7 @@ def _mapping(value: object, where: str) -> dict[str, Any]:
     return value
 
 
-def _known(document: Mapping[str, Any], known: set[str], where: str) -> None:
+def _require_known_keys(document: Mapping[str, Any], known: set[str], where: str) -> None:
     unknown = sorted(set(map(str, document)) - known)
     if unknown:
         listed = ", ".join(sorted(known))

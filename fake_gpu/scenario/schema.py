@@ -188,7 +188,9 @@ class Reader:
     def entries(self, node: yaml.Node, path: str) -> dict[str, tuple[yaml.Node, yaml.Node]] | None:
         """The keys of a mapping, each with its own node and its value's."""
         if not isinstance(node, yaml.MappingNode):
-            self.problem(node, path, f"{_what(node)} where keys are needed", "write `key: value`")
+            self.problem(
+                node, path, f"{_describe(node)} where keys are needed", "write `key: value`"
+            )
             return None
         found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key_node, value in node.value:
@@ -205,7 +207,7 @@ class Reader:
                 return self._guarded(node, path, partial(extra.parse, node, path, self))
             if isinstance(extra, Scalar):
                 if not isinstance(node, yaml.ScalarNode):
-                    self.problem(node, path, f"{_what(node)} is no value", extra.notation)
+                    self.problem(node, path, f"{_describe(node)} is no value", extra.notation)
                     return None
                 text = str(node.value)
                 return self._guarded(node, path, partial(extra.parse, text, self))
@@ -225,7 +227,7 @@ class Reader:
         return self.read(node, options[0], path)
 
     def _literal(self, node: yaml.Node, allowed: tuple[Any, ...], path: str) -> Any:
-        text = str(node.value) if isinstance(node, yaml.ScalarNode) else _what(node)
+        text = str(node.value) if isinstance(node, yaml.ScalarNode) else _describe(node)
         if text in allowed:
             return text
         choices = ", ".join(str(a) or '""' for a in allowed)
@@ -236,7 +238,9 @@ class Reader:
         if is_null(node):
             return ()
         if not isinstance(node, yaml.SequenceNode):
-            self.problem(node, path, f"{_what(node)} where a list is needed", "write `- …` lines")
+            self.problem(
+                node, path, f"{_describe(node)} where a list is needed", "write `- …` lines"
+            )
             return ()
         read = [self.read(n, item, f"{path}[{i}]") for i, n in enumerate(node.value)]
         return tuple(r for r in read if r is not None)
@@ -249,7 +253,9 @@ class Reader:
 
     def _scalar(self, node: yaml.Node, kind: Any, path: str) -> Any:
         if not isinstance(node, yaml.ScalarNode):
-            self.problem(node, path, f"{_what(node)} where one value is needed", "write one value")
+            self.problem(
+                node, path, f"{_describe(node)} where one value is needed", "write one value"
+            )
             return None
         text = str(node.value)
         if kind is str:
@@ -302,7 +308,7 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _what(node: yaml.Node) -> str:
+def _describe(node: yaml.Node) -> str:
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
     if isinstance(node, yaml.SequenceNode):

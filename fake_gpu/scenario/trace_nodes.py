@@ -147,7 +147,7 @@ def _node(
     wanted = {slices[resource]: count for resource, count in needs.items() if resource in slices}
     try:
         if wanted:
-            return _cut(name, product, whole, wanted)
+            return _mig_node(name, product, whole, wanted)
         # A node without requests for cards has none, unless a row names them.
         cards = max(1, whole) if product else 0
         return NodeSpec(name=name, product=product, cards=cards)
@@ -156,7 +156,7 @@ def _node(
         raise bad_trace(source, pods[0].row.line, seen, error.remedy) from error
 
 
-def _cut(name: str, product: str, whole: int, wanted: Mapping[str, int]) -> NodeSpec:
+def _mig_node(name: str, product: str, whole: int, wanted: Mapping[str, int]) -> NodeSpec:
     """A node of MIG cards, and of whole ones beside them."""
     known = profiles(products()[product].mig_family)
     if not whole and len(wanted) == 1:

@@ -32,7 +32,7 @@ class StoredDocument(Mapping[str, Any]):
         self.text = text
         self._decoded: dict[str, Any] | None = None
 
-    def _whole(self) -> dict[str, Any]:
+    def _decode(self) -> dict[str, Any]:
         if self._decoded is None:
             self._decoded = msgspec.json.decode(self.text)
         return self._decoded
@@ -40,13 +40,13 @@ class StoredDocument(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name == "metadata" and self._decoded is None:
             return _metadata.decode(self.text).metadata  # a fifth of the text, and often sufficient
-        return self._whole()[name]
+        return self._decode()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._whole())
+        return iter(self._decode())
 
     def __len__(self) -> int:
-        return len(self._whole())
+        return len(self._decode())
 
 
 def as_text(document: object) -> msgspec.Raw:

@@ -166,7 +166,9 @@ class JournalState:
                 self._deleted(event, uid, at, heard_before, lines)
             else:
                 verb = event.verb.lower()
-                self._seen(stream, event.document, event.version, verb, at, told_at, lines)
+                self._observe_object(
+                    stream, event.document, event.version, verb, at, told_at, lines
+                )
         self._request_second_lists(stream)
 
     def _bookmark(self, mark: Bookmark, at: datetime, lines: list[Line]) -> None:
@@ -213,7 +215,7 @@ class JournalState:
             if known is not None and known.facts.ended_at and version <= known.version:
                 ended.append(known.in_short())
             else:
-                self._seen(stream, document, version, via, at, seen_at, lines)
+                self._observe_object(stream, document, version, via, at, seen_at, lines)
         if ended and via == "hourly_list":
             lines.append(line_of("still_there", at, resource=page.resource) | {"objects": ended})
 
@@ -292,7 +294,7 @@ class JournalState:
 
     # --- objects ------------------------------------------------------------------------------
 
-    def _seen(
+    def _observe_object(
         self,
         stream: KnownObjects,
         document: Document,

@@ -39,10 +39,10 @@ class KnownObject:
     def in_short(self) -> StoredDocument:
         """The short form of an ended pod; its status was written when it ended."""
         if self.short is None:
-            self.short = StoredDocument(written(self._shortened()))
+            self.short = StoredDocument(written(self._shorten()))
         return self.short
 
-    def _shortened(self) -> Line:
+    def _shorten(self) -> Line:
         whole = self.projection()
         short = {
             "metadata": {k: v for k, v in whole["metadata"].items() if k != "labels"},

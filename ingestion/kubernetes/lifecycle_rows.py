@@ -60,7 +60,7 @@ def rows_of(line: Line, content: bytes = b"", known: Known | None = None) -> Row
             )
 
 
-def _seen(line: Line) -> Row:
+def _observation_columns(line: Line) -> Row:
     return {
         "observed_at": parse_instant(line.get("alive_at") or line["at"]),
         "journal_position": line["position"],
@@ -79,7 +79,7 @@ def _pod(line: Line, content: bytes, known: Known) -> Rows:
         known[key] = _timeless_columns(line), _request_rows(line["object"])
     itself, requests = known[key]
     last_seen_at = _time(line.get("last_seen_at"))
-    yield "pod_observations", _seen(line) | itself | {"last_seen_at": last_seen_at}
+    yield "pod_observations", _observation_columns(line) | itself | {"last_seen_at": last_seen_at}
     for request in requests:
         yield "pod_requests", request
 
@@ -137,7 +137,7 @@ def _requests(spec: Mapping[str, Any]) -> dict[str, int]:
 def _node(line: Line) -> Rows:
     node = line["object"]
     meta, labels = node["metadata"], node["metadata"].get("labels", {})
-    seen = _seen(line)
+    seen = _observation_columns(line)
     role = "node-role.kubernetes.io/"
     yield (
         "node_observations",
@@ -178,7 +178,7 @@ def _counts(quantities: Mapping[str, str]) -> dict[str, int]:
 
 
 def _namespace(line: Line) -> Rows:
-    meta, seen = line["object"]["metadata"], _seen(line)
+    meta, seen = line["object"]["metadata"], _observation_columns(line)
     del seen["journal_position"]
     names = {"namespace": meta.get("name", ""), "namespace_uid": meta["uid"]}
     yield "namespace_observations", seen | names

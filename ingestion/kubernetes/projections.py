@@ -124,7 +124,9 @@ def _metadata(document: Document) -> Projection:
     projection["creationTimestamp"] = time_or_empty(meta.get("creationTimestamp"))
     if meta.get("deletionTimestamp"):
         projection["deletionTimestamp"] = time_or_empty(meta.get("deletionTimestamp"))
-        projection["deletionGracePeriodSeconds"] = _whole(meta.get("deletionGracePeriodSeconds"))
+        projection["deletionGracePeriodSeconds"] = _int_or_zero(
+            meta.get("deletionGracePeriodSeconds")
+        )
     if owners:
         projection["owner"] = _texts(owners[0], "apiVersion", "kind", "name", "uid")
     return projection
@@ -171,7 +173,7 @@ def _container_state(state: Document) -> Projection:
             if inside.get(time):
                 projection[time] = time_or_empty(inside[time])
         if kind == "terminated":
-            projection["exitCode"] = _whole(inside.get("exitCode"))
+            projection["exitCode"] = _int_or_zero(inside.get("exitCode"))
         return {kind: projection}
     return {}
 
@@ -279,7 +281,7 @@ def _claim_request(request: Document) -> Projection:
     projection = _texts(request, "name") | {
         "deviceClassName": _text(exactly.get("deviceClassName")),
         "allocationMode": _text(exactly.get("allocationMode")),
-        "count": _whole(exactly.get("count", 1)),
+        "count": _int_or_zero(exactly.get("count", 1)),
         "adminAccess": bool(exactly.get("adminAccess", False)),
     }
     capacity = _mapping(exactly.get("capacity")).get("requests")
@@ -298,7 +300,7 @@ def resource_slice(document: Document) -> Projection:
         "driver": _text(spec.get("driver")),
         "nodeName": _text(spec.get("nodeName")),
         "pool": _text(pool.get("name")),
-        "generation": _whole(pool.get("generation")),
+        "generation": _int_or_zero(pool.get("generation")),
         "devices": [_device(d) for d in _items(spec.get("devices"))],
         "sharedCounters": [
             _texts(c, "name") | {"counters": _values(c.get("counters"))}
@@ -427,7 +429,7 @@ def _texts(document: Mapping[str, Any], *names: str) -> Projection:
     return {name: _text(document[name]) for name in names if document.get(name)}
 
 
-def _whole(value: object) -> int:
+def _int_or_zero(value: object) -> int:
     """A number as Kubernetes has them: 64 bits wide."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 63:
         return 0
@@ -436,7 +438,7 @@ def _whole(value: object) -> int:
 
 def _count(value: object) -> int:
     """A number as Kubernetes has restarts: 31 bits wide, and no sign."""
-    number = _whole(value)
+    number = _int_or_zero(value)
     return number if 0 <= number < 1 << 31 else 0
 
 

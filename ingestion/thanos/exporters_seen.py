@@ -158,7 +158,7 @@ def _pod_labels(wanted: Sequence[str], labels: Collection[str]) -> DoctorLine:
     )
 
 
-def _known(prefix: str) -> list[str]:
+def _known_metrics(prefix: str) -> list[str]:
     """The metrics of one exporter that the catalogue has, each field once."""
     listed = [e.metric for e in TELEMETRY_ENTRIES if not e.replaces]
     # Metrics of NVIDIA's operator begin like those of AMD's exporter, and are about nodes.
@@ -170,7 +170,7 @@ def _known(prefix: str) -> list[str]:
 
 
 def _present(prefix: str, names: Collection[str]) -> list[str]:
-    return [metric for metric in _known(prefix) if {metric, SINCE.get(metric)} & set(names)]
+    return [metric for metric in _known_metrics(prefix) if {metric, SINCE.get(metric)} & set(names)]
 
 
 def telemetry_lines(names: Collection[str], seen_series: SeriesSeen) -> Iterator[DoctorLine]:
@@ -181,7 +181,7 @@ def telemetry_lines(names: Collection[str], seen_series: SeriesSeen) -> Iterator
         prefix, found = max(
             ((each, _present(each, names)) for each in prefixes), key=lambda pair: len(pair[1])
         )
-        known = _known(prefix)
+        known = _known_metrics(prefix)
         if not found and not any(text.startswith(resource) for text in resources):
             continue
         there = True
