@@ -195,10 +195,10 @@ def verify(bundle: Path, head_path: Path | None, output: str) -> int:
     head = head_path.read_bytes() if head_path else None
     with progress("Checking"):
         report = check(read_bundle(bundle), head)
-    rows = [{"result": "ok", "what": what} for what in report.checked]
-    rows += [{"result": "not checked", "what": what} for what in report.unverified]
-    rows += [{"result": "WRONG", "what": what} for what in report.problems]
-    emit(rows, output, ["result", "what"])
+    rows = [{"result": "ok", "subject": subject} for subject in report.checked]
+    rows += [{"result": "not checked", "subject": subject} for subject in report.unverified]
+    rows += [{"result": "WRONG", "subject": subject} for subject in report.problems]
+    emit(rows, output, ["result", "subject"])
     click.echo("verified" if report.passed else "NOT verified", err=True)
     return 0 if report.passed else 1
 

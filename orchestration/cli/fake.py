@@ -273,15 +273,15 @@ def serve(
 
 def _addresses(running: Running) -> list[dict[str, Any]]:
     rows = [
-        {"what": "thanos", "cluster": "", "url": running.thanos_url},
-        {"what": "control", "cluster": "", "url": running.control_url},
+        {"api": "thanos", "cluster": "", "url": running.thanos_url},
+        {"api": "control", "cluster": "", "url": running.control_url},
     ]
     for cluster in running.fleet.clusters:
         key = cluster.cluster_id
         rows.append(
-            {"what": "kubernetes", "cluster": cluster.name, "url": running.kubernetes_urls[key]}
+            {"api": "kubernetes", "cluster": cluster.name, "url": running.kubernetes_urls[key]}
         )
-        rows.append({"what": "metrics", "cluster": cluster.name, "url": running.metrics_urls[key]})
+        rows.append({"api": "metrics", "cluster": cluster.name, "url": running.metrics_urls[key]})
     return rows
 
 

@@ -36,12 +36,14 @@ def publish(pages: bool, home_path: Path, output: str) -> None:
     with progress("Copying"):
         published = publish_marts(opened)
     rows = [
-        {"what": "this version", "where": str(published.path)},
-        {"what": "newest version", "where": str(published.latest_path)},
-        {"what": "Parquet", "where": str(published.parquet_folder)},
+        {"artifact": "this version", "path": str(published.path)},
+        {"artifact": "newest version", "path": str(published.latest_path)},
+        {"artifact": "Parquet", "path": str(published.parquet_folder)},
     ]
     if pages:
-        rows.append({"what": "documentation of models", "where": str(publish_model_pages(opened))})
+        rows.append(
+            {"artifact": "documentation of models", "path": str(publish_model_pages(opened))}
+        )
     emit(rows, output)
     for period in unpublished_periods(opened):
         refresh = f"gpu-ledger refresh --period {period}"

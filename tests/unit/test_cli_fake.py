@@ -154,7 +154,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 def test_a_served_fleet_responds_and_stops() -> None:
     process, addresses = serving("thin_line", "--at", "2026-10-01T02:00:00Z")
     try:
-        urls = {row["what"]: row["url"] for row in addresses}
+        urls = {row["api"]: row["url"] for row in addresses}
         assert list(urls) == ["thanos", "control", "kubernetes", "metrics"]
         assert httpx.get(f"{urls['control']}/-/clock").json()["mode"] == "fixed"
         assert httpx.get(f"{urls['thanos']}/-/ready").status_code == 200
@@ -172,7 +172,7 @@ def test_a_changed_file_is_loaded_and_an_invalid_one_refused(tmp_path: Path) -> 
     path.write_text(text)
     process, addresses = serving(str(path), "--driven", "--reload")
     try:
-        control = next(row["url"] for row in addresses if row["what"] == "control")
+        control = next(row["url"] for row in addresses if row["api"] == "control")
         path.write_text(text.replace("name: thin_line", "name: [broken"))
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), True)
