@@ -153,36 +153,39 @@ stated_names as (
 
 ),
 
-names as (
+different_names as (
 
     select
-        stated_names.cluster_id,
-        stated_names.pod_uid,
-        contradictions.contradiction,
-        case contradictions.contradiction
-            when 'namespaces_differ' then stated_names.namespace
-            when 'pod_names_differ' then stated_names.pod_name
-            else stated_names.node_name
-        end as pod_value
+        cluster_id,
+        pod_uid,
+        min(nullif(namespace, '')) as first_namespace,
+        max(nullif(namespace, '')) as last_namespace,
+        min(nullif(pod_name, '')) as first_pod_name,
+        max(nullif(pod_name, '')) as last_pod_name,
+        min(nullif(node_name, '')) as first_node_name,
+        max(nullif(node_name, '')) as last_node_name
     from stated_names
-    cross join (
-        values ('namespaces_differ'), ('pod_names_differ'), ('nodes_differ')
-    ) as contradictions (contradiction)
+    group by cluster_id, pod_uid
 
 ),
 
 contradicting_names as (
 
-    select
-        cluster_id,
-        pod_uid,
-        contradiction,
-        min(pod_value) as before_value,
-        max(pod_value) as after_value
-    from names
-    where pod_value <> ''
-    group by cluster_id, pod_uid, contradiction
-    having min(pod_value) <> max(pod_value)
+    {% for contradiction, name in [
+        ('namespaces_differ', 'namespace'),
+        ('pod_names_differ', 'pod_name'),
+        ('nodes_differ', 'node_name'),
+    ] %}
+        select
+            cluster_id,
+            pod_uid,
+            '{{ contradiction }}' as contradiction,
+            first_{{ name }} as before_value,
+            last_{{ name }} as after_value
+        from different_names
+        where first_{{ name }} <> last_{{ name }}
+        {{ 'union all' if not loop.last }}
+    {% endfor %}
 
 ),
 
