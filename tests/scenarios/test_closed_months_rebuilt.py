@@ -9,10 +9,8 @@ Output is compared with that before the loss, because issued invoices agree only
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -29,10 +27,10 @@ from ingestion.evidence.landing import Landing
 from orchestration import steps
 from orchestration.cli.doctor import check_facts
 from orchestration.cli.main import cli
-from orchestration.demo.closed_month import DemoResult, run_demo
 from orchestration.open_home import OpenHome
 from orchestration.publishing import publish
 from orchestration.steps import recount
+from tests.closed_home import copy_closed_home
 from warehouse import project
 from warehouse.build import PeriodIsClosed, SealedFactsDiffer
 from warehouse.connection import connected
@@ -52,16 +50,9 @@ TOLD = (
 )
 
 
-@contextlib.contextmanager
-def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
-    yield lambda done, total, what: None
-
-
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
-    home = tmp_path_factory.mktemp("closed") / "home"
-    with run_demo("thin_line", home, no_bar, lambda text: None) as result:
-        return result
+def closed(tmp_path_factory: pytest.TempPathFactory) -> OpenHome:
+    return copy_closed_home(tmp_path_factory.mktemp("closed") / "home")
 
 
 def run(opened: OpenHome, *arguments: str) -> Result:
@@ -83,17 +74,17 @@ def answers(opened: OpenHome) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def before(demo: DemoResult) -> list[str]:
-    found = answers(demo.opened)
+def before(closed: OpenHome) -> list[str]:
+    found = answers(closed)
     # Calculated by hand at the top of `test_thin_line`: 4.74 and 17.38.
     assert [row["rounded_cost"] for row in json.loads(found[0])["rows"]] == ["4.74", "17.38"]
     assert json.loads(found[0])["amounts"] == "final"
     return found
 
 
-def copied(demo: DemoResult, tmp_path: Path) -> OpenHome:
-    shutil.copytree(demo.opened.home.path, tmp_path / "home")
-    return OpenHome.at(tmp_path / "home", demo.opened.clock)
+def copied(closed: OpenHome, tmp_path: Path) -> OpenHome:
+    shutil.copytree(closed.home.path, tmp_path / "home")
+    return OpenHome.at(tmp_path / "home", closed.clock)
 
 
 def lose(opened: OpenHome, *parts: str) -> None:
@@ -108,9 +99,9 @@ def sealed_sha256(opened: OpenHome) -> str:
 
 
 def test_a_rebuilt_closed_month_gives_the_same_output(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, "warehouse.duckdb", "published")
     refused = run_refused(opened, "usage", "--period", "2026-10")
     assert refused == "gpu-ledger refresh --period 2026-10"
@@ -130,10 +121,10 @@ def run_refused(opened: OpenHome, *arguments: str) -> str:
 
 
 def test_a_missing_month_is_never_shown_as_a_month_without_use(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
     """All derived files are lost, and another month is built first."""
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, *DERIVED)
     steps.refresh(opened, NEXT)
     for asked in TOLD[:3]:
@@ -156,32 +147,32 @@ def periods_of(copy: Path) -> list[str]:
 
 
 def test_publishing_restores_the_switched_facts(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
     """The notes beside the warehouse still have the month, so a copy without it would lose it."""
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, "warehouse.duckdb")
     assert periods_of(publish(opened).path) == ["2026-10"]
     assert answers(opened) == before
 
 
-def test_checking_a_closed_month_brings_its_facts_back(demo: DemoResult, tmp_path: Path) -> None:
-    opened = copied(demo, tmp_path)
+def test_checking_a_closed_month_brings_its_facts_back(closed: OpenHome, tmp_path: Path) -> None:
+    opened = copied(closed, tmp_path)
     lose(opened, "warehouse.duckdb", "build")
     assert steps.check_period(opened, PERIOD).facts_sha256 == sealed_sha256(opened)
 
 
 def test_a_restored_home_has_the_same_output(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
     """Reading needs no acceptance, and rebuilding a closed month changes no record."""
     copied = back_up(
-        demo.opened.home,
+        closed.home,
         tmp_path / "copy",
         lambda landing, record: steps.verify_landing(Landing(landing), record).problems,
     )
-    home = restore(copied, tmp_path / "restored", demo.opened.clock)
-    opened = OpenHome.at(home.path, demo.opened.clock)
+    home = restore(copied, tmp_path / "restored", closed.clock)
+    opened = OpenHome.at(home.path, closed.clock)
     assert run_refused(opened, "usage", "--period", "2026-10").endswith("--period 2026-10")
     assert run(opened, "refresh", "--period", "2026-10").exit_code == 0
     assert answers(opened) == before
@@ -205,15 +196,15 @@ def late_asking(opened: OpenHome) -> None:
 
 
 def test_rebuilding_a_closed_month_ignores_everything_after_the_close(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
     """Neither the response nor a price changes the facts; a recount shows their effect."""
-    changed = copied(demo, tmp_path)
+    changed = copied(closed, tmp_path)
     late_asking(changed)
     rates = changed.home.decisions / "rates.csv"
     rates.write_text(rates.read_text(encoding="utf-8").replace(",1.80,", ",9.90,"))
     lose(changed, "warehouse.duckdb", "runs", "published")
-    opened = OpenHome.at(changed.home.path, demo.opened.clock)
+    opened = OpenHome.at(changed.home.path, closed.clock)
     steps.refresh(opened, PERIOD)
     assert answers(opened) == before
     recount(opened, PERIOD)
@@ -222,9 +213,9 @@ def test_rebuilding_a_closed_month_ignores_everything_after_the_close(
 
 
 def test_lost_evidence_is_named_and_no_facts_are_switched_in(
-    demo: DemoResult, tmp_path: Path
+    closed: OpenHome, tmp_path: Path
 ) -> None:
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, "warehouse.duckdb")
     sorted((opened.home.landing / "objects").rglob("*.zst"))[0].unlink()
     with pytest.raises(EvidenceMissing):
@@ -233,10 +224,10 @@ def test_lost_evidence_is_named_and_no_facts_are_switched_in(
 
 
 def test_other_code_with_other_facts_is_refused_with_the_differences(
-    demo: DemoResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    closed: OpenHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later version knows another card, so its facts differ from the sealed ones."""
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, "warehouse.duckdb", "published")
     shutil.copytree(project.dbt_project_dir(), tmp_path / "dbt")
     products = tmp_path / "dbt" / "seeds" / "gpu_products.csv"
@@ -257,9 +248,9 @@ def damage(opened: OpenHome, statement: str) -> None:
 
 
 def test_rows_that_are_missing_stop_readers_and_are_repaired(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, "published")
     damage(opened, "delete from marts.fct_pod_hours where workload_name = 'serve'")
     for asked in TOLD:
@@ -272,10 +263,10 @@ def test_rows_that_are_missing_stop_readers_and_are_repaired(
 
 
 def test_edited_facts_are_not_published(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
     """The same number of rows with other amounts: only the hash differs."""
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, "published")
     damage(opened, "update marts.fct_pod_hours set cost_nanos = cost_nanos * 2")
     copy = publish(opened)
@@ -285,10 +276,10 @@ def test_edited_facts_are_not_published(
 
 
 def test_a_warehouse_without_its_notes_is_recognised(
-    demo: DemoResult, before: list[str], tmp_path: Path
+    closed: OpenHome, before: list[str], tmp_path: Path
 ) -> None:
     """`build/` was deleted; the facts are in the warehouse and equal the sealed ones."""
-    opened = copied(demo, tmp_path)
+    opened = copied(closed, tmp_path)
     lose(opened, "build", "published")
     with pytest.raises(PeriodIsClosed):
         steps.refresh(opened, PERIOD)
@@ -296,9 +287,9 @@ def test_a_warehouse_without_its_notes_is_recognised(
 
 
 @pytest.fixture(scope="module")
-def begun(demo: DemoResult, tmp_path_factory: pytest.TempPathFactory) -> OpenHome:
+def begun(closed: OpenHome, tmp_path_factory: pytest.TempPathFactory) -> OpenHome:
     """November has begun: its period exists, and none of its hours was due yet."""
-    opened = copied(demo, tmp_path_factory.mktemp("begun"))
+    opened = copied(closed, tmp_path_factory.mktemp("begun"))
     steps.refresh(opened, NEXT)
     return opened
 

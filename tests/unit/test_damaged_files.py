@@ -11,8 +11,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +32,7 @@ from ingestion.thanos import attempt_client
 from orchestration.cli.main import COMMANDS
 from orchestration.steps import verify_landing
 from quality.run import check_period
+from tests.closed_home import copy_closed_home
 from tests.damaged_homes import DAMAGES as DAMAGED
 from tests.damaged_homes import (
     ENDLESS,
@@ -204,12 +203,10 @@ def test_damaged_homes_of_the_product(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every command, on homes that the demo has pulled, collected, counted and closed."""
-    monkeypatch.setattr(attempt_client, "WAIT_BUDGET_SECONDS", 0.0)  # its servers have stopped
     template = tmp_path / "template"
-    words = ("demo", "--scenario", "thin_line", "--home", template / "home")
-    program = Path(sys.executable).with_name("gpu-ledger")
-    subprocess.run([program, *map(str, words)], check=True, capture_output=True)
-    back_up(Home(template / "home"), template / "copy", evidence_problems)
+    home = copy_closed_home(template / "home").home
+    monkeypatch.setattr(attempt_client, "WAIT_BUDGET_SECONDS", 0.0)  # its servers have stopped
+    back_up(home, template / "copy", evidence_problems)
     choose = random.Random(SEED)
     chosen = cases(template, choose)[: max(1, CASES // 20)]
     tried, faults = walk(template, tmp_path, chosen, choose, count=6)
