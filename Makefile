@@ -17,6 +17,8 @@ SEED   ?= $(shell printf '%d' 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-8))
 # A file stays in one process, which builds once the data that its tests share. Three processes on two
 # cores: some tests wait for a server or a deadline.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Of a tier with few tests, each process imports only the files that name its marker.
+FILES = grep --recursive --files-with-matches --extended-regexp --include='test_*.py'
 RANDOM_EXAMPLES = --hypothesis-profile=random --hypothesis-seed=$(SEED)
 
 .PHONY: help setup demo ui test check test-deep test-servers explore servers constraints bench simulate docs wheel image images format clean \
@@ -66,7 +68,7 @@ check-architecture: $(READY)
 
 test-deep: $(READY) ## Commands of the pages as written, processes, simulated tenant-months.
 	@echo "Replay this run with: make test-deep SEED=$(SEED)"
-	@SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "deep and not servers" tests
+	@SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "deep and not servers" $$($(FILES) 'mark\.deep' tests)
 
 servers: $(READY) ## Build the real servers that tests talk to, once per pinned version.
 	@$(BIN)/python -m tests.servers.build
@@ -79,7 +81,8 @@ test-servers: servers $(SPARK) ## Tests against real servers; lists the missing 
 explore: N ?= 1000
 explore: $(READY) $(SPARK) ## Random tests with N cases of each kind (1000).
 	@echo "Replay this run with: make explore N=$(N) SEED=$(SEED)"
-	@N=$(N) SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "(explore or hypothesis) and not servers" tests
+	@N=$(N) SEED=$(SEED) $(PYTEST) $(RANDOM_EXAMPLES) -m "(explore or hypothesis) and not servers" \
+	  $$($(FILES) 'mark\.explore|hypothesis' tests)
 
 format: $(READY) ## Format the code with ruff.
 	@$(BIN)/ruff format .
