@@ -30,6 +30,17 @@ from warehouse.home import Home
 PERIOD = BillingPeriod("2026-10")
 WORKERS = 2
 
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""Without the second compiler of Java, whose code for a minute's run takes longer than it saves.
+Without it, the code cache would be 48 MB, which the code that Spark generates fills.
+"""
+
+SHORT_LIVED_JAVA = f"""
+spark.driver.extraJavaOptions {JAVA_OPTIONS}
+spark.executor.extraJavaOptions {JAVA_OPTIONS}
+"""
+"""Lines of spark-defaults.conf for the driver and the executors."""
+
 
 def require_spark() -> None:
     """Java, and the extra `spark`, which `make setup` does not install."""

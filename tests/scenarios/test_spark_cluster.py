@@ -14,6 +14,7 @@ from tests.fleets import fleet
 from tests.random_fleets import scenario
 from tests.scenarios.test_facts_equal_truth import EXPLORED, library
 from tests.spark import (
+    SHORT_LIVED_JAVA,
     WORKERS,
     built_by_both,
     differing_marts,
@@ -32,7 +33,8 @@ def test_two_workers_compute_the_facts_of_every_scenario(
 ) -> None:
     require_spark()
     # The 200 partitions of Spark's default take longer than the rows of these fleets.
-    (tmp_path / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 4\n")
+    partitions = "spark.sql.shuffle.partitions 4\n"
+    (tmp_path / "spark-defaults.conf").write_text(partitions + SHORT_LIVED_JAVA)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     random_ones = {f"seed {seed}": fleet(scenario(seed)) for seed in {*SEEDS, *EXPLORED}}
     exchange = tmp_path / "exchange"
