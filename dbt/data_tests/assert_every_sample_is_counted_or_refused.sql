@@ -62,14 +62,16 @@ counted_samples as (
         runs.hour_second,
         sum(runs.sample_count) as sample_count
     from {{ ref('int_sample_runs') }} as runs
-    left join refused_series
-        on
-            runs.cluster_id = refused_series.cluster_id
-            and runs.series_key = refused_series.series_key
     where
         runs.metric in {{ counted_metrics() }}
         and runs.sample_quantity is not null
-        and refused_series.series_key is null
+        and not exists (
+            select 1
+            from refused_series
+            where
+                runs.cluster_id = refused_series.cluster_id
+                and runs.series_key = refused_series.series_key
+        )
     group by runs.cluster_id, runs.hour_second
 
 ),
