@@ -91,10 +91,11 @@ def _texts(column: pa.Array) -> memoryview:
 
 
 def mart_names(connection: duckdb.DuckDBPyConnection, schema: str = "marts") -> list[str]:
+    """The tables of a schema; in `marts` a view is a mart, too."""
     rows = connection.execute(
         "select table_name from information_schema.tables "
         "where table_catalog = current_database() and table_schema = $schema "
-        "and table_type = 'BASE TABLE' order by table_name",
+        "and (table_type = 'BASE TABLE' or table_schema = 'marts') order by table_name",
         {"schema": schema},
     ).fetchall()
     return [row[0] for row in rows]

@@ -252,7 +252,7 @@ def test_rows_that_are_missing_stop_readers_and_are_repaired(
 ) -> None:
     opened = copied(closed, tmp_path)
     lose(opened, "published")
-    damage(opened, "delete from marts.fct_pod_hours where workload_name = 'serve'")
+    damage(opened, "delete from stored.fct_pod_hours_texts where workload_name = 'serve'")
     for asked in TOLD:
         with pytest.raises(WarehouseLost) as lost:
             run(opened, *asked)
@@ -268,7 +268,7 @@ def test_edited_facts_are_not_published(
     """The same number of rows with other amounts: only the hash differs."""
     opened = copied(closed, tmp_path)
     lose(opened, "published")
-    damage(opened, "update marts.fct_pod_hours set cost_nanos = cost_nanos * 2")
+    damage(opened, "update stored.fct_pod_hours_rest set cost_nanos = cost_nanos * 2")
     copy = publish(opened)
     with connected(copy.path, read_only=True) as connection:
         assert period_sha256(connection, "2026-10", "main") == sealed_sha256(opened)

@@ -226,7 +226,7 @@ def test_facts_that_were_edited_are_counted_again_before_they_are_checked(
     shutil.rmtree(home.home.record)
     expected = steps.check_period(home, PERIOD)
     with connected(home.home.warehouse_path) as connection:
-        connection.execute("update marts.fct_pod_hours set running_seconds = 0")
+        connection.execute("update stored.fct_pod_hours_rest set running_seconds = 0")
         connection.execute("delete from marts.fct_charges")
     assert steps.check_period(home, PERIOD) == expected
     assert truth.counted_allocations(home.home) == truth.counted_allocations(demo.opened.home)

@@ -19,19 +19,26 @@ SEPTEMBER, OCTOBER = BillingPeriod("2026-09"), BillingPeriod("2026-10")
 
 
 def build_of(folder: Path, period: BillingPeriod, columns: str) -> Path:
+    """A build with the same row in a mart that is stored as a table, and in one stored in two."""
     path = folder / f"{period}.duckdb"
     path.unlink(missing_ok=True)
     with connected(path) as connection:
         connection.execute("create schema marts")
-        connection.execute(
-            f"create table marts.fct_a as select '{period}' as billing_period, {columns}"
-        )
+        for mart in ("fct_a", "fct_pod_hours"):
+            connection.execute(
+                f"create table marts.{mart} as select '{period}' as billing_period, {columns}"
+            )
     return path
 
 
 def rows(home: Home) -> list[tuple[Any, ...]]:
     with connected(home.warehouse_path, read_only=True) as connection:
-        return connection.execute("select * from marts.fct_a order by billing_period").fetchall()
+        found, other = (
+            connection.execute(f"select * from marts.{mart} order by billing_period").fetchall()
+            for mart in ("fct_a", "fct_pod_hours")
+        )
+    assert found == other
+    return found
 
 
 @pytest.fixture
@@ -104,6 +111,46 @@ def test_an_edit_before_a_change_of_columns_is_still_found(home: Home, tmp_path:
     switch_in(home, build_of(tmp_path, OCTOBER, NEW_SHAPE), OCTOBER)
     with pytest.raises(WarehouseLost):
         require_intact(home, SEPTEMBER.name, deep=True)
+
+
+def test_an_edited_row_of_a_mart_in_two_tables_is_found(home: Home) -> None:
+    noted(home, SEPTEMBER)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("update stored.fct_pod_hours_texts set node_name = 'n2'")
+    with pytest.raises(WarehouseLost):
+        require_intact(home, SEPTEMBER.name, deep=True)
+
+
+def test_a_mart_in_two_tables_has_each_row_and_each_text_once(tmp_path: Path) -> None:
+    home = Home.create(tmp_path / "home")
+    build = build_of(tmp_path, OCTOBER, "cast(null as varchar) as node_name, 1 as seconds")
+    with connected(build) as connection:
+        for row in ("null, 1", "'n1', 1", "'n1', 2", "'n2', 2"):
+            connection.execute(f"insert into marts.fct_pod_hours values ('2026-10', {row})")
+    switch_in(home, build, OCTOBER)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("delete from stored.fct_pod_hours_texts where node_name = 'n1'")
+    switch_in(home, build, OCTOBER)
+    with connected(home.warehouse_path, read_only=True) as connection:
+        found = connection.execute("select * from marts.fct_pod_hours order by all").fetchall()
+        texts = connection.execute("select node_name from stored.fct_pod_hours_texts order by all")
+        assert texts.fetchall() == [("n1",), ("n2",), (None,)]
+    null = ("2026-10", None, 1)
+    assert found == [("2026-10", "n1", 1), ("2026-10", "n1", 2), ("2026-10", "n2", 2), null, null]
+
+
+def test_a_mart_that_was_one_table_is_stored_in_two(home: Home, tmp_path: Path) -> None:
+    noted(home, SEPTEMBER)
+    with connected(home.warehouse_path) as connection:
+        connection.execute("create table marts.before as from marts.fct_pod_hours")
+        connection.execute("drop view marts.fct_pod_hours")
+        connection.execute("alter table marts.before rename to fct_pod_hours")
+        connection.execute("drop schema stored cascade")
+    switch_in(home, build_of(tmp_path, OCTOBER, "'n1' as node_name, 9 as seconds"), OCTOBER)
+    assert rows(home) == [("2026-09", "n1", 7), ("2026-10", "n1", 9)]
+    require_intact(home, SEPTEMBER.name, deep=True)
+    with connected(home.warehouse_path, read_only=True) as connection:
+        assert len(connection.execute("from stored.fct_pod_hours_rest").fetchall()) == 2
 
 
 def test_a_new_table_is_no_part_of_earlier_content(home: Home, tmp_path: Path) -> None:
