@@ -375,7 +375,8 @@ def check_times(lost: list[range], pod: PodHistory, row: Row) -> None:
     assert times[2] in ("", *pod.ends), what
     if not pod.deleted:
         assert times[0] == truth[0], what
-        assert times[2] == truth[2], what
+        # kwok may write an end and then another one, both inside the gap.
+        assert (times[2] == "") == (truth[2] == ""), what
 
 
 def check_gaps(cluster: Cluster, lost: list[range], rows: list[Row]) -> None:
