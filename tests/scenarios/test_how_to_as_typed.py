@@ -48,7 +48,7 @@ def serving(folder: Path, command: list[str]) -> Iterator[dict[str, str]]:
         assert server.stdout is not None
         try:
             header = server.stdout.readline()
-            assert header == "what,cluster,url\n"
+            assert header == "api,cluster,url\n"
             rows = [server.stdout.readline().strip().split(",") for _ in range(4)]
             yield {what.upper(): url for what, _, url in rows}
         finally:
