@@ -33,6 +33,9 @@ from ingestion.thanos.sample_columns import (
 )
 from ingestion.thanos.series import Names, SeriesIdentity
 
+SAMPLES_OUTSIDE = "samples_outside_the_question"
+"""The fact that a response had this many samples before or after the queried time."""
+
 SERIES_LIMIT = 100_000
 """Label sets remembered at once, about a kilobyte each: several hours of a large cluster. Beyond
 it the dictionary starts again instead of growing."""
@@ -315,7 +318,7 @@ def _united(
     time_ms, value = samples.time_ms[pick], samples.value[pick]
 
     queried = (time_ms >= window.queried_from_ms) & (time_ms <= window.queried_until_ms)
-    facts = {"samples_outside_the_question": int((~queried).sum())}
+    facts = {SAMPLES_OUTSIDE: int((~queried).sum())}
     owner, time_ms, value = owner[queried], time_ms[queried], value[queried]
     same_owner = owner[1:] == owner[:-1]
     if (same_owner & (time_ms[1:] <= time_ms[:-1])).any():

@@ -19,7 +19,7 @@ from ingestion.evidence.hour_ledger import DOWN_SAMPLED, MASS_ENDINGS
 from ingestion.evidence.landing import Landing
 from ingestion.metric_catalogue import sentinels
 from ingestion.settings import ClusterSource
-from ingestion.thanos.decode import HOUR_MS
+from ingestion.thanos.decode import HOUR_MS, SAMPLES_OUTSIDE
 from ingestion.thanos.hour_facts import HourFacts, mass_absence
 from ingestion.thanos.query_runner import Part
 from warehouse.manifest import Attempt, Hour, Outcome, worst
@@ -67,6 +67,7 @@ def rows_of_hours(
             hour_facts[MASS_ENDINGS] = max(absent, hour_facts.get(MASS_ENDINGS, 0))
         doubts = [
             _averages(hour_facts),
+            _samples_outside(covering),
             missing_store_reason,
             _reason_for_fewer((earlier or {}).get(hour, {}), by_metric),
         ]
@@ -158,6 +159,21 @@ def _averages(facts: Mapping[str, int]) -> str:
     if not (count := facts.get(DOWN_SAMPLED)):
         return ""
     return f"down-sampled: {count} targets have averages at the ends of 5-minute windows"
+
+
+def _samples_outside(covering: Sequence[Part]) -> str:
+    """The reason if responses have samples outside the queried time, or "".
+
+    No server returns them, so the times of their other samples may be wrong, too.
+    """
+    counts = [
+        (part.ask.name, part.runs.facts.get(SAMPLES_OUTSIDE, 0))
+        for part in covering
+        if part.runs is not None
+    ]
+    names = ", ".join(dict.fromkeys(name for name, count in counts if count))
+    outside = sum(count for _, count in counts)
+    return f"{names}: {outside} samples are outside the queried time" if outside else ""
 
 
 def _keep_the_most(found: dict[str, tuple[int, int]], counts: Counts) -> None:

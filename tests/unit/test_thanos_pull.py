@@ -70,6 +70,20 @@ def test_a_healthy_hour_is_ok_with_its_counts(tmp_path: Path) -> None:
     assert (hour.series_count, hour.sample_count) == (3, 18)
 
 
+def test_an_hour_with_samples_outside_the_queried_time_is_degraded(tmp_path: Path) -> None:
+    """Half an hour too early: three of the six samples are before the queried time."""
+    early = (REQUEST[0], [(at - 1800, value) for at, value in REQUEST[1]])
+
+    def answering(form: Form) -> httpx.Response:
+        asks = "kube_pod_container_resource_requests" in form["query"] and "start" not in form
+        return matrix(early) if asks else healthy(form)
+
+    [hour] = pull(tmp_path, Server(answering)).hours
+    assert hour.outcome is Outcome.DEGRADED
+    assert hour.reason.endswith("samples are outside the queried time"), hour.reason
+    assert hour.by_metric["kube_pod_container_resource_requests"] == (1, 3)
+
+
 def test_every_response_is_landed_byte_for_byte(tmp_path: Path) -> None:
     attempt = pull(tmp_path, Server(healthy))
     landing = Landing(FolderStore(tmp_path / "landing"))
