@@ -104,7 +104,7 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as response:
                 return int(json.load(response)["aliveworkers"])
-        except OSError:
+        except (OSError, json.JSONDecodeError):  # /json/ is a page until the master has started
             return -1
 
     def started(role: str, *options: object, number: int = 0) -> AbstractContextManager[object]:
