@@ -19,6 +19,7 @@ import pytest
 
 from domain.decisions import Source
 from domain.interval import Interval, format_instant
+from ingestion.thanos import attempt_client
 from orchestration import open_hours, steps
 from orchestration.dagster_code.run_tags import RANGE_END, RANGE_START
 from orchestration.dagster_code.sensors import SILENCE_LIMIT, hours_in_progress
@@ -336,10 +337,10 @@ def test_partitions_show_pulls_of_the_command_line(dagster: Dagster) -> None:
     assert of_checks_alone(again) == []
 
 
-@pytest.mark.deep
 def test_an_hour_pulled_elsewhere_shows_its_newest_outcome(
-    dagster: Dagster,
+    dagster: Dagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(attempt_client, "TRIES_LIMIT", 1)  # tries that follow wait for seconds
     before = wrong_address(dagster.home)
     assert not dagster.materialize(SAMPLES, partition=NAMES[2]).success
     config = dagster.home / "config.toml"

@@ -8,14 +8,20 @@ The operating system refuses a file above the limit as it refuses one on a full 
 
 from __future__ import annotations
 
+import importlib
 import resource
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from domain.billing_period import BillingPeriod
 from domain.decisions import canonical_files
 from ingestion.settings import template_config
+from orchestration import steps
+from orchestration.cli.main import main
+from orchestration.open_home import OpenHome
 from tests.decisions_by_hand import decided, table
 from tests.fleets import fleet as read
 from tests.recorded_fleets import clusters_csv, record_fleet
@@ -25,6 +31,8 @@ from warehouse.home import Home
 from warehouse.switched import WarehouseLost, require_intact
 
 pytestmark = pytest.mark.deep
+
+PERIOD = BillingPeriod("2026-10")
 
 FLEET = """
 name: short
@@ -43,33 +51,29 @@ clusters:
         requests: 2
         pods: [{created: +59m, started: +1h, ended: +2h}]
 """
-LIMITED = """
-import resource, sys
-from orchestration.cli.main import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
-main(["refresh", "2026-10", "--home", sys.argv[2]])
-"""
 
 
-FULL_AT = """
-import importlib, resource, sys
-from orchestration.cli.main import main
-module, name = sys.argv[1].split(":")
-step = getattr(importlib.import_module(module), name)
-
-def on_a_full_disk(*words, **named):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-    return step(*words, **named)
-
-setattr(sys.modules[module], name, on_a_full_disk)
-main(["refresh", "2026-10", "--home", sys.argv[3]])
-"""
-"""Limit file sizes from one step of a refresh on."""
+@contextmanager
+def limited_to(size: int) -> Iterator[None]:
+    """Refuse every write beyond this size of a file."""
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
 
 
-def refreshed(home: Home, limit: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", LIMITED, str(limit), str(home.path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def refresh_fails(home: Home, capsys: pytest.CaptureFixture[str]) -> str:
+    """The error of a refresh."""
+    with pytest.raises(SystemExit) as ended:
+        main(["refresh", "2026-10", "--home", str(home.path)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 3, said
+    assert "Traceback" not in said
+    assert "File too large" in said
+    assert "free space or repair access" in said
+    return said
 
 
 def facts_of(home: Home) -> str:
@@ -86,21 +90,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     for name, text in canonical_files(decisions.rows).items():
         (home.decisions / name).write_text(text)
     home.config_path.write_text(template_config())
-    whole = refreshed(home, resource.RLIM_INFINITY)
-    assert whole.returncode == 0, whole.stderr
+    steps.refresh(OpenHome.at(home.path), PERIOD)
     return home
 
 
-def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(home: Home) -> None:
+@pytest.mark.engines  # a failed model is an error of dbt
+def test_a_refresh_on_a_full_disk_names_the_file_and_keeps_the_facts(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = facts_of(home)
     size = (home.build / "2026-10.duckdb").stat().st_size
     for limit in (20_000, size // 2):  # one for the raw rows, one for the models
-        ran = refreshed(home, limit)
-        assert ran.returncode == 3, f"{limit}: {ran.stdout}{ran.stderr}"
-        assert "Traceback" not in ran.stderr, ran.stderr
-        assert f"STORE-001 {home.path}/" in ran.stderr, f"{limit}: {ran.stderr}"
-        assert "File too large" in ran.stderr
-        assert "free space or repair access" in ran.stderr
+        with limited_to(limit):
+            said = refresh_fails(home, capsys)
+        assert f"STORE-001 {home.path}/" in said, f"{limit}: {said}"
         assert facts_of(home) == before
         assert not (home.build / "facts.duckdb").exists()
 
@@ -111,32 +114,37 @@ def set_price(home: Home, price: str) -> None:
     (home.decisions / "rates.csv").write_text(rates["rates.csv"])
 
 
-def refreshed_on_a_disk_full_at(home: Home, step: str, limit: int) -> str:
-    """The error of a refresh with this limit from this step on."""
-    command = [sys.executable, "-c", FULL_AT, step, str(limit), str(home.path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 3, f"{step}: {ran.stdout}{ran.stderr}"
-    assert "Traceback" not in ran.stderr, ran.stderr
-    assert "File too large" in ran.stderr
-    return ran.stderr
+def full_at(monkeypatch: pytest.MonkeyPatch, step: str, limit: int) -> None:
+    """Limit the size of files while this step of a refresh runs."""
+    module, name = step.split(":")
+    real = getattr(importlib.import_module(module), name)
+
+    def on_a_full_disk(*words: Any, **named: Any) -> Any:
+        with limited_to(limit):
+            return real(*words, **named)
+
+    monkeypatch.setattr(f"{module}.{name}", on_a_full_disk)
 
 
-def test_a_full_disk_at_the_switch_keeps_the_warehouse_valid(home: Home) -> None:
+def test_a_full_disk_at_the_switch_keeps_the_warehouse_valid(
+    home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = facts_of(home)
     set_price(home, "2.50")
     for limit in (0, 4_096):  # the first, and a later byte of the commit
-        said = refreshed_on_a_disk_full_at(home, "warehouse.build:switch_in", limit)
+        with monkeypatch.context() as patched:
+            full_at(patched, "warehouse.build:switch_in", limit)
+            said = refresh_fails(home, capsys)
         assert f"STORE-001 {home.warehouse_path}\n" in said
-        assert "free space or repair access" in said
         assert facts_of(home) == before
         require_intact(home, "2026-10", deep=True)
     # The facts are committed without their note: readers refuse facts without a note.
-    said = refreshed_on_a_disk_full_at(home, "warehouse.switch:note", 0)
+    with monkeypatch.context() as patched:
+        full_at(patched, "warehouse.switch:note", 0)
+        said = refresh_fails(home, capsys)
     assert f"STORE-001 {home.build}/switched.json\n" in said
-    assert "free space or repair access" in said
     with pytest.raises(WarehouseLost, match="gpu-ledger refresh"):
         require_intact(home, "2026-10", deep=True)
-    again = refreshed(home, resource.RLIM_INFINITY)
-    assert again.returncode == 0, again.stderr
+    steps.refresh(OpenHome.at(home.path), PERIOD)
     require_intact(home, "2026-10", deep=True)
     assert facts_of(home) != before

@@ -7,11 +7,8 @@ Not here: the doctor, which checks the same limits by the home's clock, for each
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from orchestration.cli.doctor import SOURCES
 from warehouse import dbt_run
 from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject
@@ -27,36 +24,41 @@ class Project(DbtProject):
         return {one.node.name: str(one.status) for one in results}
 
 
-def freshness(folder: Path, hours_of_samples: float, hours_of_watch: float) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("freshness")
+    return Project(folder / "dbt", folder / "facts.duckdb")
+
+
+def freshness(project: Project, hours_of_samples: float, hours_of_watch: float) -> tuple[str, ...]:
     """The results for both sources if their newest rows have this age in hours."""
-    database = folder / "facts.duckdb"
-    with connected(database) as connection:
-        connection.execute("create schema raw")
+    with connected(project._database) as connection:
+        connection.execute("create schema if not exists raw")
         for table, column, hours in (
             ("thanos_runs", "hour_started_at", hours_of_samples),
             ("kubernetes_coverage", "watched_until", hours_of_watch),
         ):
             connection.execute(
-                f"create table raw.{table} as select now() - to_seconds(3600 * age) as {column} "
+                f"create or replace table raw.{table} as "
+                f"select now() - to_seconds(3600 * age) as {column} "
                 f"from (values ({hours}), ({hours} + 100)) as told (age)"
             )
-    results = Project(folder / "dbt", database).freshness()
-    return {name: results[name] for name in SOURCES.values()}
+    results = project.freshness()
+    return tuple(results[name] for name in ("thanos_runs", "kubernetes_coverage"))
 
 
 @pytest.mark.parametrize(
     ("samples", "watch", "expected"),
     [
         # An hour that began four hours ago ended three hours ago, and is pulled within one more.
-        (3.9, 2.9, ("pass", "pass")),
-        (4.1, 3.1, ("warn", "warn")),
-        (30.9, 29.9, ("warn", "warn")),
-        (31.1, 30.1, ("error", "error")),
         (3.9, 30.1, ("pass", "error")),
+        (4.1, 2.9, ("warn", "pass")),
+        (30.9, 3.1, ("warn", "warn")),
+        (31.1, 29.9, ("error", "warn")),
     ],
 )
 def test_each_source_is_as_fresh_as_its_newest_row(
-    tmp_path: Path,
+    project: Project,
     monkeypatch: pytest.MonkeyPatch,
     samples: float,
     watch: float,
@@ -65,5 +67,4 @@ def test_each_source_is_as_fresh_as_its_newest_row(
     # A build treats a warning as an error; here it is one of the expected results.
     options = [f for f in dbt_run.FLAGS if f not in (dbt_run.WARNINGS, "--warn-error-options")]
     monkeypatch.setattr(dbt_run, "FLAGS", options)
-    found = freshness(tmp_path, samples, watch)
-    assert (found["thanos_runs"], found["kubernetes_coverage"]) == expected
+    assert freshness(project, samples, watch) == expected
