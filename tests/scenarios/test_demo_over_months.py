@@ -17,7 +17,7 @@ import pytest
 from orchestration.demo.closed_month import run_demo
 from tests.scenarios.test_demo_results import no_bar
 
-pytestmark = [pytest.mark.deep, pytest.mark.engines]
+pytestmark = pytest.mark.deep
 
 ROOT = Path(__file__).parents[2]
 TRACE = """\

@@ -32,7 +32,7 @@ from tests.json_output import differences
 from tests.release.readme import lines_of_readme
 from tests.scenarios.against_truth import ask
 
-pytestmark = [pytest.mark.deep, pytest.mark.engines]
+pytestmark = pytest.mark.deep
 
 PRICES = {  # per hour, by the product's own name
     "NVIDIA-A100-SXM4-40GB": "1.80",
