@@ -16,6 +16,7 @@ import pytest
 from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import load_scenario
 from tests.device_months import KINDS, Row, found_in, hours_of, planted
+from tests.exploration import one_long_case
 from tests.written_pages import DOCS, written
 
 PAGE = "explanation/anomalies.md"
@@ -83,6 +84,7 @@ def test_planted_anomalies_are_found_and_nothing_else(seed: int) -> None:
 
 
 @pytest.mark.explore
+@one_long_case
 def test_the_page_has_the_recall_and_precision_of_twenty_months() -> None:
     """After an intended change, run this file with GPU_LEDGER_WRITE_GOLDEN=1."""
     sums: tuple[Counter[str], Counter[str]] = (Counter(), Counter())

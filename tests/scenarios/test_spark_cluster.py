@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.exploration import one_long_case
 from tests.fleets import fleet
 from tests.random_fleets import scenario
 from tests.scenarios.test_facts_equal_truth import EXPLORED, library
@@ -23,7 +24,7 @@ from tests.spark import (
 )
 from warehouse.engine import SPARK, Engine
 
-pytestmark = pytest.mark.explore
+pytestmark = [pytest.mark.explore, one_long_case]
 
 SEEDS = (1, 3, 29)
 
