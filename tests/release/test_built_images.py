@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.exploration import one_long_case
 from tests.release.image_context import ROOT, write_context
 from tests.servers.build import cache_folder
 
-pytestmark = pytest.mark.explore
+pytestmark = [pytest.mark.explore, one_long_case]
 
 COMPONENT = "collector"
 USER = 1000650000  # in the range that OpenShift assigns
