@@ -70,7 +70,7 @@ class TokenNotValid(RequestRefused, WrongUse):
 class TooManyRequests(RequestRefused, TemporarilyUnavailable):
     """A caller sent more requests than it may."""
 
-    code = "PORTAL-002"
+    code = "PORTAL-006"
     status = 429
 
     def __init__(self) -> None:

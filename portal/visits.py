@@ -46,9 +46,10 @@ LOG = logging.getLogger("gpu_ledger.portal")
 CONCURRENT_LIMIT = 8
 """Requests of one caller at a time; a page needs three."""
 WAITING_LIMIT, WAIT_SECONDS = 8, 2.0
-"""More requests of one caller that wait for those, and how long. Each takes one of 40 threads."""
+"""Requests of one caller that wait while its limit is reached, and the longest wait. Each waiting
+request occupies one of 40 threads."""
 BURST_LIMIT, PER_SECOND_LIMIT = 120, 20
-"""Requests of one caller: so many at once, and then so many per second."""
+"""Requests of one caller: without delay after a pause, and per second on average."""
 CALLERS_REMEMBERED = 10_000
 PARAMETER_BYTES_LIMIT = 512
 

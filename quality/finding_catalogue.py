@@ -41,7 +41,7 @@ class FindingKind:
         seconds: int = 0,
         nanos: int = 0,
     ) -> Finding:
-        """One occurrence; its consequences come from the catalogue, never from the caller."""
+        """One finding of this kind. The catalogue decides its consequences, not the caller."""
         return Finding(
             code=self.code,
             name=self.name,
@@ -84,10 +84,10 @@ _KINDS = (
         "hour_not_measured",
         blocks=True,
         remedy=Remedy.BACKFILL,
-        means="No source that is expected for this cluster covers all of this time: samples "
-        "and journal were both missing, or the only expected one was, or its response is "
-        "incomplete: with a warning, fewer stores or fewer series than before. A pod that starts "
-        "and ends inside such a gap leaves no trace.",
+        means="None of the sources that are expected for this cluster covers all of this time. "
+        "Each of them is missing, or its response is incomplete: it has a warning, fewer stores, "
+        "or fewer series than before. A pod that starts and ends inside such a gap leaves no "
+        "trace.",
         bill="Use in this time may be missing from the bills; the amount is not known.",
         to_do="`gpu-ledger gaps P` prints the command that backfills the gap or, if the source no "
         "longer has this time, the command that accepts it: treatment, reason and approver are "
@@ -99,14 +99,17 @@ _KINDS = (
         blocks=False,
         remedy=Remedy.NONE,
         means="Samples that were due in this time are missing, while the journal was unbroken. A "
-        "single missed scrape is enough to be listed here. The finding names the cause, if the "
-        "other evidence of the hour shows it: target down, metric not allowed or renamed, push to "
-        "the hub lost, store missing without a warning, query failed, never asked; response not "
-        "complete, if no sample between others is missing and the response is incomplete (a "
-        "warning, fewer stores or fewer series than before); label renamed and value refused, if "
-        "samples exist without the label of their pod, node or device, or with a value that is not "
-        "a count; label invalid, if Kubernetes does not accept a UID or a name "
-        "(`fct_refused_samples` has them).",
+        "single missed scrape is enough for this finding. It names the cause, if the other "
+        "evidence of the hour shows it:\n\n"
+        "- `target down`, `metric not allowed or renamed`, `push to the hub lost`, `store missing "
+        "without a warning`, `query failed`.\n"
+        "- `never asked`: the hour was not queried.\n"
+        "- `response not complete`: the response has a warning, fewer stores or fewer series than "
+        "before, and no sample between two others is missing.\n"
+        "- `label renamed`: samples lack the label of their pod, node or device.\n"
+        "- `value refused`: the value of a sample is not a count.\n"
+        "- `label invalid`: Kubernetes does not accept a UID or a name in the labels.\n\n"
+        "`fct_refused_samples` has the samples of the last three causes.",
         bill="Amounts come from the lifecycle alone, to the second; they count towards the "
         "one-source limit of each tenant.",
         to_do="Nothing has to be done. `gpu-ledger pull` for these hours may still find the "
@@ -141,38 +144,39 @@ _KINDS = (
         "one_source_limit_exceeded",
         blocks=True,
         remedy=Remedy.BACKFILL,
-        means="More of a tenant's weighted seconds than the policy `one_source_limit` allows "
-        "(5 % without a decision) are in gaps of the samples, so that only the journal has "
-        "them.",
-        bill="The amounts may be right, but too large a part of the use has no second source.",
-        to_do="Pull the hours again, or raise the limit by a dated row in policies.csv; 1 accepts "
-        "the journal as the only source.",
+        means="Too large a part of a tenant's weighted seconds is in gaps of the samples, where "
+        "the journal is the only source. The policy `one_source_limit` sets the largest part, 5 % "
+        "without a decision.",
+        bill="The amounts may be right, but no second source confirms this part of the use.",
+        to_do="Pull the hours again, or raise the limit with a dated row in policies.csv. With a "
+        "limit of 1, the journal alone is sufficient.",
     ),
     FindingKind(
         "GAP-006",
         "uncertainty_limit_exceeded",
         blocks=True,
         remedy=Remedy.CORRECT,
-        means="A tenant has more uncertain seconds than the policy `uncertainty_limit` allows "
-        "(0.5 % of its weighted seconds without a decision). Seconds are uncertain at a start or "
-        "an end that only samples show, in a cluster whose journal is expected.",
+        means="A tenant has more uncertain seconds than the policy `uncertainty_limit` allows: "
+        "0.5 % of its weighted seconds without a decision. Samples alone show the start or end of "
+        "a pod to the sampling interval only. In a cluster whose journal is expected, the seconds "
+        "of that interval are uncertain.",
         bill="The true amount is within the printed uncertainty, which is above the limit.",
-        to_do="Raise the limit by a dated row in policies.csv; 1 accepts any uncertainty. It is "
-        "printed on every invoice.",
+        to_do="Raise the limit with a dated row in policies.csv. A limit of 1 accepts any "
+        "uncertainty. The limit is printed on every invoice.",
     ),
     FindingKind(
         "GAP-007",
         "metric_never_seen",
         blocks=False,
         remedy=Remedy.NONE,
-        means="A metric that the ledger needs was due and has no sample in the whole period, while "
-        "others of the cluster have: it is not on the cluster's allow-list, or has another name "
-        "there. Requests are due only while the journal, the scheduler, telemetry or another "
-        "metric knows a pod that has devices.",
-        bill="Without it the samples do not show which pods ran; amounts come from the lifecycle, "
-        "or from the other metrics.",
+        means="A required metric has no sample in the whole period, while other metrics of the "
+        "cluster have samples. The metric is not on the cluster's allow-list, or has another name "
+        "there. The metric of resource requests is required only while the journal, the scheduler, "
+        "telemetry or another metric shows a pod with devices.",
+        bill="Without the metric, the samples do not show which pods ran. Amounts come from the "
+        "lifecycle, or from the other metrics.",
         to_do="Add the metric to the allow-list of the cluster's monitoring (`gpu-ledger doctor` "
-        "prints it); this period does not change.",
+        "prints it). This period does not change.",
     ),
     FindingKind(
         "GAP-008",
@@ -226,13 +230,16 @@ _KINDS = (
         "sources_disagree",
         blocks=True,
         remedy=Remedy.CORRECT,
-        means="The evidence about a pod contradicts itself. The two sources differ: samples where "
-        "the journal says that it did not run, none where they were due, a pod that the journal "
-        "does not have, or another number of devices. Or the samples differ among themselves: two "
-        "namespaces, names or nodes of one pod UID, two requests of one container, another number "
-        "of devices by the scheduler, two products of its node at one time; or, without a journal, "
-        "requests without a phase, or a start before the pod was there (`fct_contradictions` has "
-        "the statements).",
+        means="The evidence about a pod contradicts itself. One of these is the case:\n\n"
+        "- Samples and journal differ. There are samples while the pod did not run by the journal, "
+        "expected samples are missing, the journal does not have the pod, or the numbers of "
+        "devices differ.\n"
+        "- Samples differ from each other. One pod UID has two namespaces, names or nodes, one "
+        "container has two requests, requests and scheduler have different numbers of devices, or "
+        "the node has two products at one time.\n"
+        "- In a cluster without a journal, a pod has requests but no phase, or a start before its "
+        "creation.\n\n"
+        "`fct_contradictions` has the statements.",
         bill="One of the statements is wrong, and the amount depends on it.",
         to_do="`gpu-ledger check P` names the pod, the time, and the statement of each source. "
         "Accept one of them: `gpu-ledger accept-gap --cluster CLUSTER_ID --source SOURCE --from "
@@ -295,14 +302,14 @@ _KINDS = (
         "closed_decision_edited",
         blocks=True,
         remedy=Remedy.CORRECT,
-        means="A row of a decision table that a closed period was billed by is not in the table "
-        "any more: it was edited in place, or removed. A decision changes by a new row with a date "
-        "of its own.",
+        means="A closed period was billed by a row of a decision table, and the row was edited or "
+        "removed since then. To change a decision, end its row and add a new row with a later "
+        "start.",
         bill="The closed period keeps its amounts. The checked month would be billed by the edited "
         "row, and its invoices would not show the change.",
-        to_do="Restore the row, end it with `valid_until`, and add a row that begins then. "
-        "To correct the closed period itself, add a row to amendments.csv with two names, then "
-        "run `gpu-ledger recount P`.",
+        to_do="Restore the row. Set its `valid_until` to the date of the change, and add a row "
+        "that begins on that date. To correct the closed period itself, add a row "
+        "to amendments.csv with two names, then run `gpu-ledger recount P`.",
     ),
     FindingKind(
         "DEV-001",
@@ -373,9 +380,9 @@ _KINDS = (
         "budget_not_counted",
         blocks=False,
         remedy=Remedy.NONE,
-        means="A GpuBudget is not valid, is in another currency than the prices, or is one of more "
-        "than 50 of its tenant.",
-        bill="No amount depends on it. The budget is ignored: nothing is notified.",
+        means="A GpuBudget is invalid, its currency differs from that of the prices, or its tenant "
+        "has more than 50 GpuBudgets.",
+        bill="No amount depends on it. The budget is ignored, and no notification is sent.",
         to_do="Ask the tenant to correct the GpuBudget. The definition in deploy/budgets refuses "
         "invalid ones: `kubectl apply -k deploy/budgets` in that cluster.",
     ),
@@ -384,11 +391,11 @@ _KINDS = (
         "journal_contradicts_itself",
         blocks=False,
         remedy=Remedy.NONE,
-        means="The API of a cluster made two statements that cannot both be true: an end that "
-        "moved, a deleted pod that exists again, an object that a list did not have and a later "
-        "list had, a clock or a resource version that went back.",
-        bill="The rule is fixed: the earliest start and the first end count, and an ended pod "
-        "stays ended. Amounts of these objects follow it.",
+        means="The API of a cluster made two statements that cannot both be true. For example, the "
+        "end of a pod changed, a deleted pod exists again, an object was missing in one list and "
+        "present in the next, or the clock or the resource version went back.",
+        bill="The amounts of these objects follow a fixed rule: the earliest start and the first "
+        "end count, and an ended pod stays ended.",
         to_do="Look at the rows in `fct_contradictions`. Many at one instant point to a control "
         "plane that was restored from a backup, or to a clock that was set.",
     ),

@@ -22,6 +22,6 @@ def written(name: str, text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence, in the form of a table cell."""
-    line = " ".join(text.split())
+    """The first sentence of the first paragraph, in the form of a table cell."""
+    line = " ".join(text.strip().partition("\n\n")[0].split())
     return re.split(r"(?<=[.!?]) (?=[A-Z`])", line)[0].replace("|", "\\|")

@@ -79,7 +79,7 @@ PROVOKED: dict[str, Callable[[], None]] = {
     "PORTAL-003": raising(PageNotFound()),
     "PORTAL-004": raising(not_one_of("format", ("json", "csv"))),
     "PORTAL-005": raising(TokenNotValid()),
-    "PORTAL-002-requests": raising(TooManyRequests()),
+    "PORTAL-006": raising(TooManyRequests()),
     "FILE-001-document": raising(DocumentFileMissing("2026-10", "INV-000001.pdf")),
     "PORTAL-004-request": raising(
         RequestNotAllowed(405, "The method is not GET", "Send a GET request")

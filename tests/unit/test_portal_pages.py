@@ -896,7 +896,7 @@ def test_a_request_over_the_limit_is_429_with_the_time_to_wait(portal: Portal) -
         refused = [portal.get(SUMMARY), portal.get(f"/tenants/{OWN}")]
         assert portal.get(SUMMARY, "provider").status_code == 200
     assert [(one.status_code, one.headers["retry-after"]) for one in refused] == [(429, "1")] * 2
-    assert refused[0].json()["code"] == "PORTAL-002"
+    assert refused[0].json()["code"] == "PORTAL-006"
     assert portal.get(SUMMARY).status_code == 200
 
 
