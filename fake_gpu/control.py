@@ -1,14 +1,14 @@
 """The control endpoint of a simulated fleet: its clock, its faults, its scenario.
 
-Put here: driving and asking the fleet over HTTP.
+Put here: the HTTP requests that read or change a running fleet.
 Not here: the servers themselves (`serve`).
 
     GET  /-/clock                                  {"now": …, "mode": …}
-    POST /-/clock     {"advance_to": "…Z"}         returns when every watch was sent it
-    GET  /-/faults                                 how often each fault touched an answer
+    POST /-/clock     {"advance_to": "…Z"}         responds after all watches were sent its events
+    GET  /-/faults                                 number of responses that each fault changed
     GET  /-/fleet                                 names and URLs
-    POST /-/scenario  (YAML)                       take a changed scenario over; 409 keeps the old
-    GET  /metrics                                  how often that was done, and how often refused
+    POST /-/scenario  (YAML)                       apply a changed scenario; 409: refused
+    GET  /metrics                                  numbers of applied and refused scenarios
     GET  /-/truth?grain=…                          the truth ledger, with the changes of clients
     GET  /topology, /topology/nodes/{node}         who uses which card now
 """
@@ -36,18 +36,22 @@ from fake_gpu.truth.ledger import GRAINS, ledger
 if TYPE_CHECKING:
     from fake_gpu.serve import Running
 
-_TAKE_OVERS = (
+_SCENARIO_CHANGES = (
     FamilyHead(
-        "fake_gpu_scenario_last_take_over_successful",
-        "Whether the last scenario that was to be taken over was; 1 before there was any.",
+        "fake_gpu_scenario_last_apply_successful",
+        "1 if the latest change of the scenario was applied, or there was none; 0 if refused.",
     ),
-    FamilyHead("fake_gpu_scenario_taken_over_total", "Scenarios that were taken over.", "counter"),
-    FamilyHead("fake_gpu_scenario_refused_total", "Scenarios that were refused.", "counter"),
+    FamilyHead(
+        "fake_gpu_scenario_applied_total", "Changed scenarios that were applied.", "counter"
+    ),
+    FamilyHead(
+        "fake_gpu_scenario_refused_total", "Changed scenarios that were refused.", "counter"
+    ),
 )
 
 
 def make_control_app(running: Running) -> Starlette:
-    """The application; its answers are small JSON documents."""
+    """The application; its responses are small JSON documents."""
     control = _Control(running)
     return Starlette(
         routes=[
@@ -113,14 +117,14 @@ class _Control:
         )
 
     async def scenario(self, request: Request) -> Response:
-        """Validated and whole, or the old one stays."""
+        """Serve the scenario of the body. If it is refused, the present one is still served."""
         text = (await request.body()).decode("utf-8", "replace")
         read = partial(read_scenario, text, "the new scenario", None)
         try:
-            await run_in_threadpool(self.running.take_over, read)
+            await run_in_threadpool(self.running.apply_scenario, read)
         except LedgerError as error:
             return JSONResponse(error.as_dict(), 409)
-        return JSONResponse({"taken_over": self.running.fleet.name})
+        return JSONResponse({"applied": self.running.fleet.name})
 
     async def truth(self, request: Request) -> Response:
         """The rows of `gpu-ledger fake truth`, for the fleet as it is served now."""
@@ -131,11 +135,11 @@ class _Control:
         return JSONResponse(await run_in_threadpool(lambda: ledger(plain_rows(fleet), grain)))
 
     async def metrics(self, _: Request) -> Response:
-        counts = self.running.take_overs
+        counts = self.running.scenario_changes
         values = (float(counts.is_last_accepted), counts.accepted, counts.refused)
         families = (
             family_text(head, [SeriesLine((), value)])
-            for head, value in zip(_TAKE_OVERS, values, strict=True)
+            for head, value in zip(_SCENARIO_CHANGES, values, strict=True)
         )
         return Response("".join(families), media_type="text/plain; version=0.0.4")
 

@@ -4,7 +4,7 @@ Put here: starting, driving and stopping the servers of a fleet, in one process.
 Not here: their responses (`prometheus`, `kubernetes`, `exporters`), or the control (`control`).
 
 All servers share one clock and one event loop in one thread; requests that compute run in a pool
-of threads. A scenario that is taken over while running is checked first and taken whole.
+of threads. A changed scenario is checked, and then applied whole.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.fleet.model import Fleet
 from fake_gpu.kubernetes.writes import WorkloadPatch, WrittenObjects
 from fake_gpu.scenario.load import LoadedScenario
-from fake_gpu.takeover import (
-    TakeOvers,
+from fake_gpu.scenario_change import (
+    ScenarioChanges,
     continue_scenario,
     first_free_second,
     require_same_past,
@@ -145,7 +145,7 @@ class Running:
     control_url: str = ""
     kubernetes_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
     metrics_urls: dict[str, str] = field(default_factory=dict)  # by cluster ID
-    take_overs: TakeOvers = field(default_factory=TakeOvers)
+    scenario_changes: ScenarioChanges = field(default_factory=ScenarioChanges)
     _loaded: LoadedScenario | None = None  # the served scenario, if there is one
     _views: Views | None = None
     _written: dict[str, WrittenObjects] = field(default_factory=dict)  # by cluster ID
@@ -171,7 +171,7 @@ class Running:
                 api.is_silent = woken is not None and cluster_id not in woken
             self.clock.advance_to(when)
 
-    def take_over(self, read: Callable[[], LoadedScenario]) -> None:
+    def apply_scenario(self, read: Callable[[], LoadedScenario]) -> None:
         """Serve a changed scenario. The old one is kept if the new one cannot be read, is invalid,
         or would change the past."""
         with self._driving:  # a driven clock stands still until the new fleet is served
@@ -179,11 +179,11 @@ class Running:
                 loaded = continue_scenario(self._loaded, read(), self.clock)
                 self._go_on_with(loaded)
             except LedgerError:
-                self.take_overs.refused += 1
-                self.take_overs.is_last_accepted = False
+                self.scenario_changes.refused += 1
+                self.scenario_changes.is_last_accepted = False
                 raise
-            self.take_overs.accepted += 1
-            self.take_overs.is_last_accepted = True
+            self.scenario_changes.accepted += 1
+            self.scenario_changes.is_last_accepted = True
 
     def change_workload(self, cluster_id: str, patch: WorkloadPatch) -> Document:
         """Scale or annotate a workload from the next second on, as a client requests; returns the

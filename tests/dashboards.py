@@ -41,11 +41,11 @@ class Dashboard:
 
 
 EXPORTERS = ".*(dcgm|metrics)-exporter.*"
-"""Pods of exporters: of a device without a pod, these are what its target names."""
+"""Pods of exporters. The labels of the target of a device without a pod name such a pod."""
 
 
 def of_pods(metric: str, namespace: str = "$namespace") -> str:
-    """The series of pods in the chosen namespaces, whatever the label is called."""
+    """The series of pods in the chosen namespaces, with and without the prefix `exported_`."""
     exported = f'{metric}{{exported_namespace=~"{namespace}",exported_namespace!=""}}'
     own = f'{metric}{{exported_namespace="",namespace=~"{namespace}",pod!="",pod!~"{EXPORTERS}"}}'
     return (

@@ -33,7 +33,7 @@ _RENAMED_SUFFIX = "_shared"
 
 @dataclass(frozen=True, slots=True)
 class ProductLabel:
-    """A product label's value, taken apart."""
+    """The parts of a product label's value."""
 
     model: str
     profile: str  # empty for a whole card
@@ -60,7 +60,7 @@ def classify_nvidia(name: ResourceName, labels: NodeLabels, catalogue: Catalogue
 
 
 def _gpu(is_renamed: bool, labels: NodeLabels, catalogue: Catalogue) -> Classified:
-    """`nvidia.com/gpu` or `nvidia.com/gpu.shared`: the product label has its meaning."""
+    """Classify `nvidia.com/gpu` or `nvidia.com/gpu.shared`: the product label has the profile."""
     found = _product_label(labels, catalogue)
     if isinstance(found, Unclassified):
         return found
@@ -105,10 +105,10 @@ def _unknown_product(model: str) -> Unclassified:
 def _replicas(
     resource: str, labels: NodeLabels, *, is_renamed: bool, is_shared: bool
 ) -> int | Unclassified:
-    """How many share one device of a resource: 1, or the label `replicas`.
+    """The number of replicas of one device: the label `replicas` of a shared resource, else 1.
 
-    Sharing shows in the name (`.shared`) or in the product (`-SHARED`), and then needs its
-    number. A number without either belongs to a resource of another name.
+    A shared resource has the suffix `.shared` in its name, or `-SHARED` in its product label. It
+    must have the label. A resource without these suffixes must not have a number above 1.
     """
     texts = labels.values(f"{resource}.replicas")
     replicas = labels.count(f"{resource}.replicas")
@@ -157,7 +157,10 @@ def _mig(name: ResourceName, labels: NodeLabels, catalogue: Catalogue) -> Classi
 def _mig_product(
     name: ResourceName, labels: NodeLabels, catalogue: Catalogue
 ) -> tuple[GpuProduct, bool] | Unclassified:
-    """The card behind a MIG resource: its own product label before that of the node's cards."""
+    """The product of the cards of a MIG resource, and whether the resource is shared.
+
+    The product label of the resource takes precedence over that of the node.
+    """
     own = _own_product_labels(name, labels)
     models = {label.model for label in own}
     if len(models) > 1:
@@ -219,7 +222,7 @@ def _profiles_by_name(geometry: Geometry) -> dict[tuple[str, bool], frozenset[Mi
 def _matching_meanings(
     named: set[MigProfile], name: ResourceName, labels: NodeLabels
 ) -> set[MigProfile]:
-    """Which of several meanings the node's own labels leave; none when they say nothing."""
+    """The profiles of `named` that labels of the node confirm; empty if no label does."""
     seen = set()
     for label in _own_product_labels(name, labels):
         try:

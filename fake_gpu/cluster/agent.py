@@ -295,7 +295,7 @@ class Agent:
         try:
             spec = state.template.spec
             layouts = self._book.card_layouts(CardLayoutSpec(wanted, ()), spec.product, spec.cards)
-            new = state.hardware.relaid(layouts)
+            new = state.hardware.with_layouts(layouts)
             self._check_unused(state, new)
         except InvalidScenarioValue as error:
             state.mig_state = "failed"

@@ -1,6 +1,6 @@
-"""The cards of one node of a real cluster, and the devices that are offered of them.
+"""The simulated cards of one node of a real cluster, and the devices that it offers.
 
-Put here: a node's entry in the configuration and its MIG layouts to devices, resources and labels.
+Put here: devices, resources and labels of a node, from its configuration and its MIG layouts.
 Not here: the same for simulated nodes (`fake_gpu.fleet`), or holders of devices.
 """
 
@@ -27,12 +27,12 @@ PAUSED_LABELS = tuple(
     f"nvidia.com/gpu.deploy.{name}"
     for name in ("dcgm-exporter", "device-plugin", "gpu-feature-discovery")
 )
-REPLICA = "::"  # between a device's ID and the number of its replica, as in NVIDIA's plugin
+REPLICA_SEPARATOR = "::"  # between a device's ID and a replica's number, as in NVIDIA's plugin
 
 
 @dataclass(frozen=True, slots=True)
 class MigLayout:
-    """The instances of one card (None: MIG is disabled), and how often it was changed."""
+    """The instances of one card (None: MIG is disabled), and the number of its changes."""
 
     instances: Mapping[str, int] | None = None
     generation: int = 0
@@ -100,11 +100,13 @@ class Hardware:
         for device in self.devices:
             count = device.replica_count
             for number in range(count or 1):
-                name = f"{device.device_id}{REPLICA}{number}" if count else device.device_id
+                name = (
+                    f"{device.device_id}{REPLICA_SEPARATOR}{number}" if count else device.device_id
+                )
                 yield OfferedDevice(name, device.resource, device)
 
     def labels(self, discovered_at: datetime, *, is_paused: bool) -> dict[str, str]:
-        """The labels of feature discovery; the parts of a paused operator are marked."""
+        """The labels of feature discovery; labels mark components that the operator paused."""
         product = products()[self.spec.product]
         if product.vendor == "amd":
             return {**amd_labels(self.spec, product), **self.spec.labels}
@@ -116,7 +118,7 @@ class Hardware:
         }
         return labels | (dict.fromkeys(PAUSED_LABELS, PAUSED) if is_paused else {})
 
-    def relaid(self, wanted: Sequence[Mapping[str, int] | None]) -> Hardware:
+    def with_layouts(self, wanted: Sequence[Mapping[str, int] | None]) -> Hardware:
         """The node with other layouts; cards that do not change keep their instances.
 
         Raises InvalidScenarioValue for a layout that does not fit.

@@ -172,8 +172,8 @@ class ClusterSimulation:
             if arrival.replica >= creator.spec.replicas_at(now):
                 return
             self._attempts[id(creator), arrival.replica] = arrival.attempt
-        if not self.quotas.admits(creator.spec, now):
-            self.quotas.wait(namespace, lambda t: self.create_pod(creator, arrival, t))
+        if not self.quotas.has_room(creator.spec, now):
+            self.quotas.add_waiting(namespace, lambda t: self.create_pod(creator, arrival, t))
             return
         pod = self._new_pod(creator, arrival, now)
         self.names.take(pod)
@@ -294,8 +294,8 @@ class ClusterSimulation:
     def released(self, pod: SimulatedPod, now: int) -> None:
         self.cluster_nodes.release(pod, now)
         self.quotas.count(pod, -1)
-        for admitted in self.quotas.admitted(pod.spec.namespace):
-            self.at(now, ASKS, admitted)
+        for create in self.quotas.pop_waiting(pod.spec.namespace):
+            self.at(now, ASKS, create)
         if self._pending:
             self.retry_pending(now)
 

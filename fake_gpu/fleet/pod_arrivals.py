@@ -198,7 +198,7 @@ class PodCreator:
         return OwnerRef(api_version, kind, name, known.uid)
 
     def _changes_of(self, kind: str, name: str) -> tuple[WorkloadChange, ...]:
-        """What is set on one of its objects: those above it have no replicas, others all have."""
+        """The changes of one object of the workload; owners above the workload have no replicas."""
         who = f"{kind}/{name}"
         is_above = who in {f"{owner.kind}/{owner.name}" for owner in self.spec.owners}
         is_own = (kind, name) == (self.spec.kind, self.spec.name)

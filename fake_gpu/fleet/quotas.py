@@ -1,7 +1,7 @@
-"""Resource quotas: whether a pod may be made, and the used amounts in the quota object.
+"""Resource quotas: admission of pods, and the used amounts in the quota object.
 
 Put here: admission while a cluster is simulated, and the used amounts afterwards.
-Not here: the objects on the wire (`kubernetes`).
+Not here: the objects of the API (`kubernetes`).
 
 A pod counts from its creation until its phase is terminal or its object is gone; Pending counts.
 """
@@ -21,13 +21,13 @@ PREFIX = "requests."
 
 @dataclass(slots=True)
 class QuotaAdmission:
-    """The use now, by namespace, and the waiting pods."""
+    """The used amounts at present, by namespace, and the pods that wait for a quota."""
 
     specs: Mapping[str, tuple[QuotaSpec, ...]]  # by namespace
     _used: dict[tuple[str, str], int] = field(default_factory=dict)
     _waiting: dict[str, list[Callable[[int], None]]] = field(default_factory=dict)
 
-    def admits(self, spec: WorkloadSpec, at: int) -> bool:
+    def has_room(self, spec: WorkloadSpec, at: int) -> bool:
         quotas = self.specs.get(spec.namespace, ())
         requests = effective_requests(spec.all_containers()) if quotas else {}
         for quota in quotas:
@@ -46,11 +46,11 @@ class QuotaAdmission:
                 key = (namespace, resource)
                 self._used[key] = self._used.get(key, 0) + sign * number
 
-    def wait(self, namespace: str, again: Callable[[int], None]) -> None:
-        self._waiting.setdefault(namespace, []).append(again)
+    def add_waiting(self, namespace: str, create: Callable[[int], None]) -> None:
+        self._waiting.setdefault(namespace, []).append(create)
 
-    def admitted(self, namespace: str) -> list[Callable[[int], None]]:
-        """Waiting pods are tried again, in their order."""
+    def pop_waiting(self, namespace: str) -> list[Callable[[int], None]]:
+        """The calls that create the waiting pods of the namespace, in their order."""
         return self._waiting.pop(namespace, [])
 
 

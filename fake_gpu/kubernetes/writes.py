@@ -43,7 +43,7 @@ class WorkloadPatch:
 
 @dataclass
 class WrittenObjects:
-    """Objects that only clients wrote; they stay when a scenario is taken over."""
+    """Objects that only clients wrote; they stay when the scenario changes."""
 
     objects: dict[tuple[str, str, str], Document] = field(default_factory=dict)
     count: int = 0

@@ -277,13 +277,16 @@ class OwnerSpec:
 
 @dataclass(frozen=True, slots=True)
 class OwnerChangeSpec:
-    """What a person or a program sets on the object of a workload, or on one above it."""
+    """A change of the object of a workload, or of an owner above it, as by `kubectl scale`."""
 
-    at: Time = key("When.")
-    replicas: int | None = key("How many pods then; as before when left out.", default=None)
-    annotations: Mapping[str, str] = key("All its annotations from then on.", factory=dict)
+    at: Time = key("Time of the change.")
+    replicas: int | None = key(
+        "Number of pods after the change; unchanged if left out.", default=None
+    )
+    annotations: Mapping[str, str] = key("All annotations after the change.", factory=dict)
     owner: str = key(
-        "The object above the workload, as Notebook/lab; its own when left out.", default=""
+        "The changed owner above the workload, as Notebook/lab; the workload itself if left out.",
+        default="",
     )
 
 

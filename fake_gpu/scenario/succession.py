@@ -1,7 +1,7 @@
 """Two successive configurations without times: the old one until an instant, then the new one.
 
 Put here: joining two configurations to one scenario with exact times.
-Not here: reading them (`design_config`), or comparing the past (`fake_gpu.takeover`).
+Not here: reading them (`design_config`), or comparing the past (`fake_gpu.scenario_change`).
 
 A running node keeps its cards, and its name is not used again. Nodes and pods may be added or
 removed, and labels and the use of cards may change.

@@ -306,7 +306,7 @@ def _serve_until_interrupted(running: Running, watched: tuple[Path, bytes] | Non
             continue
         known = content
         try:
-            running.take_over(partial(load_scenario, str(path)))
+            running.apply_scenario(partial(load_scenario, str(path)))
             click.echo(f"Applied: {path}", err=True)
         except LedgerError as error:
             click.echo(f"{error.message()}\nThe previous scenario is still served.", err=True)

@@ -25,8 +25,8 @@ from fake_gpu.fleet.build import build_fleet
 from fake_gpu.scenario.load import library_text, load_scenario, read_scenario
 from fake_gpu.scenario.openb import openb_folder
 from fake_gpu.scenario.trace import COLUMNS, parse_trace
+from fake_gpu.scenario_change import require_same_past
 from fake_gpu.serve import serve
-from fake_gpu.takeover import require_same_past
 from tests.fleets import HEAD, T0, fleet
 
 GOLDEN = Path(__file__).parent / "golden"

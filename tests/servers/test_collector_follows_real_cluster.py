@@ -49,12 +49,12 @@ class Moment(NamedTuple):
 
 
 class LostHistory(NamedTuple):
-    """Changes that the collector could not receive, and cannot receive later."""
+    """The limits of changes that the collector did not receive and that no server has now."""
 
-    marked: Moment  # the journal has everything before
-    broken: Moment  # the collector receives nothing from here on
-    forgotten: Moment  # the API server has no history before
-    mended: Moment  # the journal has a list, and what followed it
+    marked: Moment  # the journal has all changes before this
+    broken: Moment  # the collector receives no change after this
+    forgotten: Moment  # the API server has no history before this
+    mended: Moment  # the journal has a list, and all changes after it
 
 
 @dataclass

@@ -80,7 +80,7 @@ class Node:
     def __init__(self, folder: Path, text: str, *layouts: dict[str, int] | None) -> None:
         self.folder = folder
         hardware = without_mig("n", read_configuration(text, "test").by_name["n"].spec)
-        self.hardware: Hardware = hardware.relaid(layouts) if layouts else hardware
+        self.hardware: Hardware = hardware.with_layouts(layouts) if layouts else hardware
         self.manager = DeviceManager(folder)
         sockets = folder / "pod-resources" / "kubelet.sock"
         self.backend = KubeletBackend(folder / "device-plugins", sockets, AgentMetrics())
@@ -257,7 +257,7 @@ def test_one_unhealthy_instance_leaves_the_other_resources() -> None:
 def test_a_new_layout_leaves_the_old_resource_with_nothing_to_allocate() -> None:
     with node_of(MIXED, *TWO_LAYOUTS) as mig:
         wait_for(lambda: mig.counted((1, 1), resource=HALF))
-        mig.hardware = mig.hardware.relaid([None, {"1g.5gb": 3}])
+        mig.hardware = mig.hardware.with_layouts([None, {"1g.5gb": 3}])
         wait_for(lambda: mig.counted((1, 0), resource=HALF))
         wait_for(lambda: mig.counted((3, 3), resource=SLICE))
         wait_for(lambda: mig.counted((1, 1)))

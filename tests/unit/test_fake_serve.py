@@ -155,7 +155,7 @@ def test_a_changed_scenario_applies_whole_and_only_to_the_future() -> None:
         assert broken.json()["code"] == "FAKE-002"
         assert running.fleet is thin  # the old one is still served
         taken = httpx.post(url, content=changed_thin_line(LATER), timeout=30)
-        assert taken.json() == {"taken_over": "thin_line"}
+        assert taken.json() == {"applied": "thin_line"}
         advance(running, at("05:05:00"))
         answer = httpx.get(f"{running.kubernetes_urls[EAST]}/api/v1/pods").json()
         assert any(item["metadata"]["name"].startswith("later") for item in answer["items"])
@@ -178,7 +178,7 @@ def test_effects_that_only_samples_show_may_not_change_either(
     with serve(thin, driven(epoch(thin.started_at))) as running:
         advance(running, at("02:00:00"))
         with pytest.raises(SimulatedPastIsFixed, match=seen):
-            running.take_over(lambda: read_scenario(text.replace(old, new), "x", None))
+            running.apply_scenario(lambda: read_scenario(text.replace(old, new), "x", None))
 
 
 def test_a_future_fault_may_be_added() -> None:
@@ -187,7 +187,7 @@ def test_a_future_fault_may_be_added() -> None:
     thin = build_fleet(load_scenario("thin_line"))
     with serve(thin, driven(epoch(thin.started_at))) as running:
         advance(running, at("02:00:00"))
-        running.take_over(lambda: read_scenario(later, "x", None))
+        running.apply_scenario(lambda: read_scenario(later, "x", None))
         assert [fault.kind for fault in running.fleet.faults] == ["html_login"]
 
 
@@ -197,7 +197,9 @@ def test_adding_or_removing_a_cluster_changes_the_past() -> None:
         serve(thin, driven(epoch(thin.started_at))) as running,
         pytest.raises(SimulatedPastIsFixed, match="come or go"),
     ):
-        running.take_over(lambda: read_scenario(f"{HEAD}clusters: [{{name: other}}]\n", "x", None))
+        running.apply_scenario(
+            lambda: read_scenario(f"{HEAD}clusters: [{{name: other}}]\n", "x", None)
+        )
 
 
 def test_open_watches_end_when_a_scenario_is_replaced() -> None:
@@ -217,7 +219,7 @@ def test_open_watches_end_when_a_scenario_is_replaced() -> None:
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
         assert opened.wait(60)
-        running.take_over(lambda: read_scenario(changed_thin_line(LATER), "x", None))
+        running.apply_scenario(lambda: read_scenario(changed_thin_line(LATER), "x", None))
         assert ended.wait(60)
 
 

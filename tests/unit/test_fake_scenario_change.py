@@ -122,7 +122,7 @@ def test_a_scenario_with_another_past_is_refused(change: str) -> None:
         told = [samples(fleet, metric, NOW) for metric in (BUSY, USED, "DCGM_FI_DEV_XID_ERRORS")]
         before = fleet.fleet
         with pytest.raises(SimulatedPastIsFixed) as refused:
-            fleet.take_over(lambda: read(TIMED.replace(old, new)))
+            fleet.apply_scenario(lambda: read(TIMED.replace(old, new)))
         assert seen in refused.value.message()
         assert fleet.fleet is before
         assert told == [
@@ -151,7 +151,7 @@ def test_the_future_may_change(change: str) -> None:
     assert old in TIMED
     with served(TIMED) as fleet:
         told = samples(fleet, BUSY, NOW)
-        fleet.take_over(lambda: read(TIMED.replace(old, new)))
+        fleet.apply_scenario(lambda: read(TIMED.replace(old, new)))
         assert samples(fleet, BUSY, NOW) == told == {"GPU-0": "40", "GPU-1": "0"}
 
 
@@ -196,7 +196,7 @@ ONE = design(a=gpu("GPU-0") + idle("GPU-1"))
 
 def changed(fleet: Running, text: str) -> None:
     """Replace the scenario now, and advance by an hour."""
-    fleet.take_over(lambda: read(text))
+    fleet.apply_scenario(lambda: read(text))
     fleet.advance_to(epoch(fleet.clock.now_seconds() + HOUR))
     check_invariants(fleet.fleet.clusters[0])
 
@@ -270,13 +270,13 @@ def test_a_watch_continues_at_its_version() -> None:
 def test_of_two_changes_in_one_second_the_later_one_counts() -> None:
     with served(ONE) as fleet:
         first = design(a=gpu("GPU-0", "20") + gpu("GPU-1", pod="new"), b=idle("GPU-7"))
-        fleet.take_over(lambda: read(first))
+        fleet.apply_scenario(lambda: read(first))
         changed(fleet, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
         assert samples(fleet, BUSY, NOW + HOUR) == {"GPU-0": "30", "GPU-1": "0"}
         assert set(objects(fleet, "pods")) == {"pod"}
         assert set(objects(fleet, "nodes")) == {"a"}
         # A card that was removed in the same second is back.
-        fleet.take_over(lambda: read(design(b=idle("GPU-7"))))
+        fleet.apply_scenario(lambda: read(design(b=idle("GPU-7"))))
         changed(fleet, design(a=gpu("GPU-0", "30") + idle("GPU-1")))
         assert samples(fleet, BUSY, NOW + 2 * HOUR) == {"GPU-0": "30", "GPU-1": "0"}
         assert set(objects(fleet, "nodes")) == {"a"}
@@ -293,10 +293,10 @@ def test_labels_change_and_cards_do_not() -> None:
             (design("mixed", a=gpu("GPU-0")), "has other cards"),
         ):
             with pytest.raises(BadScenario, match=seen):
-                fleet.take_over(lambda text=other: read(text))  # type: ignore[misc]
+                fleet.apply_scenario(lambda text=other: read(text))  # type: ignore[misc]
         changed(fleet, design("mixed", b=idle("GPU-7")))
         with pytest.raises(BadScenario, match="was taken away before"):
-            fleet.take_over(lambda: read(design("mixed", a=idle("GPU-0"))))
+            fleet.apply_scenario(lambda: read(design("mixed", a=idle("GPU-0"))))
 
 
 def test_pools_of_the_operator_are_added_and_removed() -> None:
@@ -310,7 +310,7 @@ def test_pools_of_the_operator_are_added_and_removed() -> None:
 
 def test_with_a_running_clock_changes_start_soon() -> None:
     with serve(read(ONE), running(epoch(T0), speed=60)) as fleet:
-        fleet.take_over(lambda: read(design(a=gpu("GPU-0", "50") + idle("GPU-1"))))
+        fleet.apply_scenario(lambda: read(design(a=gpu("GPU-0", "50") + idle("GPU-1"))))
         [pod] = fleet.fleet.clusters[0].pods
         [later] = pod.holds[0].later
         # Two of the machine's seconds, while the fleet was simulated.
@@ -334,8 +334,8 @@ def test_a_refused_scenario_is_counted_in_the_controls_metrics() -> None:
         for body in ("name: [", TIMED.replace("xid: 79", "xid: 48")):
             assert httpx.post(url, content=body).status_code == 409
         assert counted(fleet) == {
-            "fake_gpu_scenario_last_take_over_successful": 0,
-            "fake_gpu_scenario_taken_over_total": 0,
+            "fake_gpu_scenario_last_apply_successful": 0,
+            "fake_gpu_scenario_applied_total": 0,
             "fake_gpu_scenario_refused_total": 2,
         }
         assert httpx.post(url, content=TIMED).status_code == 200
@@ -365,10 +365,10 @@ def test_counters_belong_to_the_accepted_scenario() -> None:
     with served(without) as fleet:
         assert fleet.ledger.counts() == {}
         with pytest.raises(SimulatedPastIsFixed):
-            fleet.take_over(lambda: read(refused))
+            fleet.apply_scenario(lambda: read(refused))
         assert fleet.ledger.counts() == {}
         # The fault is in the future, and the history in which it happens is already simulated.
-        fleet.take_over(lambda: read(FAULTY))
+        fleet.apply_scenario(lambda: read(FAULTY))
         assert fleet.fleet.fired == {"evicted_without_end#0": 1}
         assert fleet.ledger.counts() == {"evicted_without_end#0": 1}
         shown = httpx.get(f"{fleet.control_url}/-/faults").json()
@@ -377,7 +377,7 @@ def test_counters_belong_to_the_accepted_scenario() -> None:
             ("evicted_without_end#0", 1),
         ]
         # After its removal it has not happened.
-        fleet.take_over(lambda: read(without))
+        fleet.apply_scenario(lambda: read(without))
         assert fleet.ledger.counts() == {}
 
 
@@ -387,5 +387,5 @@ def test_the_clock_has_one_listener_after_many_replacements() -> None:
         for busy in ("20", "30", "40"):
             changed(fleet, design(a=gpu("GPU-0", busy) + idle("GPU-1")))
         with pytest.raises(BadScenario):
-            fleet.take_over(lambda: read("nodes: 7"))
+            fleet.apply_scenario(lambda: read("nodes: 7"))
         assert len(fleet.clock._listeners) == listeners == 1

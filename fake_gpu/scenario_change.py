@@ -1,10 +1,10 @@
 """A change of the served scenario: its past must equal the past that was served.
 
-Put here: the scenario from now on, the comparison of two fleets, the counts of attempts.
+Put here: the scenario from now on, the comparison of two fleets, the numbers of changes.
 Not here: switching the servers (`serve`), or joining two configurations (`scenario.succession`).
 
 A scenario has times: its past must be the same to the second. A configuration has no times: it
-holds from the next second on.
+applies from the next second on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIMULATION_SECONDS = 2
 
 
 @dataclass(slots=True)
-class TakeOvers:
+class ScenarioChanges:
     """The numbers of accepted and refused attempts to change the scenario."""
 
     accepted: int = 0
