@@ -1,7 +1,7 @@
-"""Failures that are switched on while the simulated GPUs run.
+"""Failures of a node's simulated GPUs, which `gpu-ledger fake cluster fail` starts.
 
-Put here: reading them, and the effect of each on devices and plugins.
-Not here: their effects (`plugin`, `exporter`), or the command that writes them.
+Put here: their format, and the devices and the settings of the plugin that each changes.
+Not here: the plugin and the exporter that apply them, or the command that writes them.
 
     node-a:
       - {mode: unhealthy, device: 0}        # a card by its index, or any device by its ID

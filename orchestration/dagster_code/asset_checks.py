@@ -31,7 +31,7 @@ HOURS_COMPLETE = "hours_are_complete"
 HOURS_FRESH = "hours_are_fresh"
 
 HOURS_BEHIND_LIMIT = 1
-"""One live hour may fail and be queried again; two in a row mean that queries have stopped."""
+"""One hour may fail and be queried again. After two in a row the check fails."""
 
 FINDINGS_SHOWN = 50
 OWN_CHECKS = [name for name in ALWAYS if not name.startswith("dbt_")]
@@ -55,7 +55,7 @@ def period_check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
             kind.name,
             asset=asset,
             blocking=kind.blocks,
-            description=f"Passes if there is no finding {kind.code}: {kind.means}",
+            description=f"The period has no finding {kind.code}. Its meaning: {kind.means}",
         )
         for kind in CATALOGUE.values()
     ]
@@ -146,12 +146,12 @@ def evidence_check_specs(key: dg.AssetKey) -> list[dg.AssetCheckSpec]:
         dg.AssetCheckSpec(
             HOURS_COMPLETE,
             asset=key,
-            description="Each completed hour of an open period has a complete response.",
+            description="Each hour that is over in an open period has a complete response.",
         ),
         dg.AssetCheckSpec(
             HOURS_FRESH,
             asset=key,
-            description=f"At most {HOURS_BEHIND_LIMIT} due hour follows the newest complete hour.",
+            description="One of the two newest hours that are over has a complete response.",
         ),
     ]
 

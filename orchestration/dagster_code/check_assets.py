@@ -85,7 +85,7 @@ def _specs(graph: ModelGraph, partitions: dg.PartitionsDefinition[str]) -> Itera
     yield dg.AssetSpec(
         CHECK_RESULT,
         deps=[model_key(name) for name in CHECKED_FACTS],
-        description="The result of the check, billable or blocked, and all findings.",
+        description="The result of the check (billable, or blocked by findings) and all findings.",
         partitions_def=partitions,
         group_name=GROUP,
         owners=OWNERS,
@@ -97,8 +97,9 @@ def _specs(graph: ModelGraph, partitions: dg.PartitionsDefinition[str]) -> Itera
             CHECK_RESULT,
             *(model_key(model.name) for model in graph.models if model.layer == "marts"),
         ],
-        description="The copy of all marts for readers, made after each check of a period. Its "
-        "table `about` states how complete it is.",
+        description="The copy of all marts for readers, written after each check of a period in "
+        "which no required check failed. Its table `about` has the time until which data is "
+        "complete.",
         partitions_def=partitions,
         group_name=GROUP,
         owners=OWNERS,

@@ -69,7 +69,7 @@ class PullHours(dg.Config):
         )
 
 
-@dg.op(description="Query the configured hours, and land the responses.")
+@dg.op(description="Query the configured hours, and store the responses in the landing.")
 def pull_configured_hours(
     context: dg.OpExecutionContext, config: PullHours, ledger_home: HomeParameter
 ) -> None:
@@ -88,7 +88,7 @@ def pull_configured_hours(
     _report_attempts(context, opened, attempts, errors)
 
 
-@dg.job(description="Query the sources for given hours, and land the responses.")
+@dg.job(description="Query the sources for given hours, and store the responses in the landing.")
 def pull_hours() -> None:
     pull_configured_hours()
 
@@ -107,7 +107,7 @@ class PullDueHours(dg.Config):
     )
 
 
-@dg.op(description="Query the due hours: the newest first, then the oldest.")
+@dg.op(description="Query due hours: the newest hour of each source, then from the oldest on.")
 def pull_due(
     context: dg.OpExecutionContext, config: PullDueHours, ledger_home: HomeParameter
 ) -> None:
@@ -124,7 +124,7 @@ def pull_due(
     _report_attempts(context, opened, attempts, errors)
 
 
-@dg.job(description="Query all due hours, and land the responses.")
+@dg.job(description="Query the due hours, and store the responses in the landing.")
 def pull_due_hours() -> None:
     pull_due()
 

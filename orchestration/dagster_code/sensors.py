@@ -97,7 +97,8 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
         asset_selection=dg.AssetSelection.assets(*keys.values()),
         minimum_interval_seconds=HOURS_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Pulls all due hours: the newest first, then from the oldest.",
+        description="Starts runs that pull the due hours: the newest hour of each source, then "
+        "from the oldest on.",
     )
     def hours_due(
         context: dg.SensorEvaluationContext, ledger_home: HomeParameter

@@ -143,7 +143,7 @@ def _bill(
             _pull(opened, period.interval, bar)
             backfilled = True
         if rows:
-            print_text(_describe_accepted(rows))
+            print_text(_describe_accepted(opened, rows))
             steps.accept_gaps(opened, rows)
             accepted += rows
             opened = OpenHome(opened.home, opened.clock)  # with the decisions as they are now
@@ -184,9 +184,11 @@ def _concerns(finding: Finding, hour: datetime) -> bool:
     return started_at < hour + HOUR and hour < ended_at
 
 
-def _describe_accepted(rows: Rows) -> str:
+def _describe_accepted(opened: OpenHome, rows: Rows) -> str:
+    names = {cluster.cluster_id: cluster.cluster_name for cluster in opened.decisions.clusters}
     lines = [
-        f"  {row['started_at']} to {row['ended_at']} {row['treatment']}: {row['cluster_id']}"
+        f"  cluster {names[row['cluster_id']]}, {row['started_at']} to {row['ended_at']}: "
+        f"{row['treatment']}"
         for row in rows
     ]
     return f"Gaps that cannot be backfilled, accepted by {OPERATOR}:\n" + "\n".join(lines)

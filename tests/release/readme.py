@@ -3,7 +3,7 @@
 Put here: `python -m tests.release.readme`, which runs `make demo` in this clone.
 Not here: the demo without a network and from the wheel alone (`clean_machine`).
 
-The README shows a part of the output: each of its lines must occur, in this order.
+The README shows some lines of the output: each of them must occur, in this order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SHOWN = re.compile(r"Shortened:\n\n```\w*\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"Lines of its output:\n\n```\w*\n(.*?)```", re.DOTALL)
 
 
 def main() -> None:
