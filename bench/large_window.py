@@ -1,13 +1,13 @@
-"""The memory of a pull of a whole day at 30 s, of a cluster of a thousand cards.
+"""The memory of one pull of a day with a sample every 30 s, from a cluster of a thousand cards.
 
-Put here: such a day as responses of Prometheus, and one pull of it.
-Not here: an hour of it beside curl (`bench_pull`), or a fleet with truth (`fake_gpu`).
+Put here: the responses of Prometheus for this day, and the pull.
+Not here: the pull of an hour compared with curl (`bench_pull`), or simulated fleets (`fake_gpu`).
 
     python -m bench.large_window serve     prints its address; ends when its input ends
     python -m bench.large_window pull URL  pulls the day; prints sizes and peak memory
 
-Each pod runs 5.6 hours, then the next one starts; all are scraped in the same seconds. Nearly every
-pod then has different text for its values, which is the slowest case for a decoder.
+Each pod runs for 5.6 hours, and then the next pod starts. All pods are scraped in the same second.
+Nearly every pod then has different text for its values, the slowest case for a decoder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from warehouse.store import FolderStore
 
 HOURS = 24
 STEP = 30
-SLOTS = 1900  # pods at a time
+SLOTS = 1900  # pods that run at the same time
 POD_SECONDS = 20_160
 STARTED = 1_790_812_800  # 2026-10-01
 FROM, UNTIL = STARTED - 3600, STARTED + HOURS * 3600 + 3600
@@ -78,22 +78,22 @@ def answer(query: str, at: int) -> bytes:
 
 
 def _series(metric: str, since: int, until: int, uid: re.Match[str] | None) -> list[str]:
-    made = []
+    series = []
     for slot in range(SLOTS):
         began = FROM - slot * 977 % POD_SECONDS
-        for life in range((UNTIL - began) // POD_SECONDS + 1):
-            born = began + life * POD_SECONDS
-            first, last = max(born, since, FROM), min(born + POD_SECONDS - 60, until, UNTIL)
+        for number in range((UNTIL - began) // POD_SECONDS + 1):
+            started = began + number * POD_SECONDS
+            first, last = max(started, since, FROM), min(started + POD_SECONDS - 60, until, UNTIL)
             low, high = -(-(first - FROM) // STEP), -(-(last - FROM) // STEP)
-            name = f"{(slot * 31 + life) * 2654435761 % (1 << 32):08x}"
+            name = f"{(slot * 31 + number) * 2654435761 % (1 << 32):08x}"
             if low < high and (uid is None or bool(re.match(uid[2], name)) == (uid[1] == "=~")):
                 labels = {"__name__": metric, "clusterID": "c1", "namespace": f"team-{slot % 97}",
                           "container": "main", "node": f"gpu-{slot % 125}", "pod": f"train-{name}",
                           "uid": f"{name}-0b5e-4d7c-9d3a-0c9b6a3e2f11"}  # fmt: skip
-                said = json.dumps(labels | MORE_LABELS.get(metric, {}), separators=(",", ":"))
+                text = json.dumps(labels | MORE_LABELS.get(metric, {}), separators=(",", ":"))
                 samples = ALL_SAMPLES[low * WIDTH : high * WIDTH - 1]
-                made.append(f'{{"metric":{said},"values":[{samples}]}}')
-    return made
+                series.append(f'{{"metric":{text},"values":[{samples}]}}')
+    return series
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,14 +105,14 @@ class _Handler(BaseHTTPRequestHandler):
         if query == "time()":
             late = UNTIL + 86_400
             body = b'{"status":"success","data":{"resultType":"scalar","result":[%d,"%d"]}}'
-            self._say(body % (late, late))
+            self._send(body % (late, late))
         else:
-            self._say(answer(query, at))
+            self._send(answer(query, at))
 
     def do_GET(self) -> None:
-        self._say(b'{"status":"success","data":[]}')
+        self._send(b'{"status":"success","data":[]}')
 
-    def _say(self, body: bytes) -> None:
+    def _send(self, body: bytes) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -154,7 +154,7 @@ class PullSize:
 
 
 def measure_pull() -> PullSize:
-    """Pull the day, with server and client in processes of their own."""
+    """Pull the day; server and client are separate processes."""
     here = [sys.executable, "-m", "bench.large_window"]
     pipe = subprocess.PIPE
     with subprocess.Popen([*here, "serve"], stdin=pipe, stdout=pipe, text=True) as serving:

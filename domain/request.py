@@ -1,11 +1,11 @@
 """The effective request of a pod for each device, as the scheduler computes it.
 
-Put here: containers, init containers and sidecars made into one number per resource; quantities.
+Put here: one number per resource from containers, init containers and sidecars; quantities.
 Not here: the kind of a resource (`domain.gpu`), or when the pod holds it.
 
-Init containers run one after another before the containers, and their devices are handed on, so
-they are never added to those of the containers. A sidecar (an init container that restarts
-always) keeps its devices from its start to the pod's end, so it is added to both.
+Init containers run one after another before the containers, which then use the same devices: the
+larger number counts. A sidecar (an init container that always restarts) keeps its devices from its
+start to the end of the pod, so its number is added to both.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NotACount(InvalidValue):
 
 @dataclass(frozen=True, slots=True)
 class InitContainer:
-    """An init container's requests; a sidecar when it restarts always."""
+    """An init container's requests, and whether it is a sidecar (it always restarts)."""
 
     requests: Requests = field(default_factory=dict)
     is_sidecar: bool = False
@@ -61,7 +61,7 @@ def effective_request(
     init_containers: Iterable[InitContainer] = (),
     overhead: Requests | None = None,
 ) -> dict[str, int]:
-    """The devices that a pod holds, by resource; resources of which it holds none are left out."""
+    """The number of devices that a pod holds, by resource; a resource with 0 is left out."""
     sidecars: dict[str, int] = {}
     most: dict[str, int] = {}  # while the init containers run
     for container in init_containers:
@@ -82,7 +82,7 @@ def effective_request(
 def effective_request_of_pod(
     pod_spec: Mapping[str, object], is_counted: Callable[[str], bool]
 ) -> dict[str, int]:
-    """The same from a pod's `spec`, for the resources that `is_counted` chooses."""
+    """The effective request by a pod's `spec`, for the resources that `is_counted` selects."""
     containers = [_requests(c, is_counted) for c in _objects(pod_spec, "containers")]
     init_containers = [
         InitContainer(_requests(c, is_counted), c.get("restartPolicy") == "Always")
@@ -125,7 +125,7 @@ def _objects(parent: Mapping[str, object], key: str) -> Sequence[Mapping[str, ob
 
 
 def _requests(container: Mapping[str, object], is_counted: Callable[[str], bool]) -> dict[str, int]:
-    """A container's requests; a limit without a request requests the same."""
+    """A container's requests; a limit without a request is also the request."""
     resources = container.get("resources")
     if not isinstance(resources, Mapping):
         return {}

@@ -22,7 +22,7 @@ FAILURES_UNTIL_NOT_READY = 5
 
 
 class PrunerMetrics:
-    """The metrics of one daemon. Workloads are counted, never named: names are tenants' own."""
+    """The metrics of one daemon: numbers of workloads, without names, which belong to tenants."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -83,7 +83,7 @@ def run_daemon(
     on_error: Callable[[LedgerError], None],
     stop: threading.Event,
 ) -> None:
-    """Run passes until `stop` is set. A failed pass changes nothing, and is tried again."""
+    """Run passes until `stop` is set; a pass that failed is repeated after the interval."""
     while not stop.is_set():
         try:
             result = run_pass()

@@ -1,10 +1,10 @@
-"""The facts that check looks at, read from the marts as values.
+"""The facts that a check reads from the marts, as values.
 
-Put here: the rows of `sql/*.sql` as values.
-Not here: the statements (`sql`), any opinion about their rows, or writing (`run`).
+Put here: functions that return the rows of `sql/*.sql` as values.
+Not here: the statements (`sql`), findings from the values, or writing results (`run`).
 
-Every statement aggregates inside DuckDB: the number of its rows grows with tenants and hours, not
-with pod-hours.
+Every statement aggregates inside DuckDB: the number of its rows depends on tenants and hours, not
+on pod-hours.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_hour_use(
 def read_tenant_use(
     connection: duckdb.DuckDBPyConnection, period: str, with_both_sources: frozenset[str]
 ) -> list[TenantUse]:
-    """Weighted seconds per tenant; the limits count only clusters where both are expected."""
+    """Weighted seconds per tenant; limits apply only to clusters in `with_both_sources`."""
     sums: dict[str, list[Fraction]] = {}
     for tenant, cluster, numerator, denominator, *seconds in _rows(
         connection,
@@ -68,7 +68,7 @@ def read_tenant_use(
 
 
 def read_segments(connection: duckdb.DuckDBPyConnection, period: str) -> list[ReconciledSegment]:
-    """Segments whose rule names a finding."""
+    """The segments whose rule has a finding."""
     return [
         _segment(row)
         for row in _rows(
@@ -105,7 +105,7 @@ def read_charges(
 
 
 def has_period(connection: duckdb.DuckDBPyConnection, period: str) -> bool:
-    """Whether the period has been built: its calendar is there."""
+    """Whether the period has been built, that is, its calendar has rows."""
     if not _rows(connection, "has_marts")[0][0]:
         return False
     return bool(_rows(connection, "coverage", period=period))
@@ -114,7 +114,7 @@ def has_period(connection: duckdb.DuckDBPyConnection, period: str) -> bool:
 def row_counts(
     connection: duckdb.DuckDBPyConnection, period: str, tables: Iterable[str]
 ) -> dict[str, int]:
-    """How many rows of the period some marts have."""
+    """The number of rows of the period in each of these marts."""
     counts = {}
     for table in tables:
         counted = f"select count(*) from marts.{table} where billing_period = $period"
@@ -147,7 +147,7 @@ def read_metric_hours(
 def read_refused_samples(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> list[RefusedSamples]:
-    """Samples that exist and cannot be counted."""
+    """Samples that exist and are not counted."""
     return [
         RefusedSamples(cluster, metric, missing, invalid, _utc(first), _utc(last), *counted)
         for cluster, metric, missing, invalid, first, last, *counted in _rows(
@@ -166,7 +166,7 @@ def read_device_use(connection: duckdb.DuckDBPyConnection, period: str) -> list[
     ]
 
 
-def read_twice_reported(
+def read_duplicate_readings(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> list[DuplicateReading]:
     return [
@@ -180,7 +180,7 @@ def read_twice_reported(
 def read_pods(
     connection: duckdb.DuckDBPyConnection, period: str, cluster_id: str, time: Interval
 ) -> tuple[str, ...]:
-    """The tenants' pods that were there in some time, each as `tenant/name`."""
+    """The tenants' pods of a cluster that existed in an interval, each as `tenant/name`."""
     rows = _rows(
         connection,
         "pods",
@@ -192,8 +192,10 @@ def read_pods(
     return tuple(name for (name,) in rows)
 
 
-def read_namesakes(connection: duckdb.DuckDBPyConnection, period: str) -> list[NamespaceSeen]:
-    """Namespaces with use whose name had more than one UID, in order of their lives."""
+def read_recreated_namespaces(
+    connection: duckdb.DuckDBPyConnection, period: str
+) -> list[NamespaceSeen]:
+    """Namespaces with use whose name had more than one UID, in the order of their UIDs' times."""
     return [
         NamespaceSeen(cluster, name, uid, _utc(first), _utc(last))
         for cluster, name, uid, first, last in _rows(
@@ -232,7 +234,7 @@ def read_contradictions(connection: duckdb.DuckDBPyConnection, period: str) -> l
 def read_comparisons(
     connection: duckdb.DuckDBPyConnection, period: str
 ) -> dict[str, list[Comparison]]:
-    """The name of each identity → both sums, at each place where it must hold."""
+    """Identity → both sums for each place where they must be equal."""
     comparisons: dict[str, list[Comparison]] = {name: [] for name in IDENTITIES}
     for file, names in IDENTITIES_OF.items():
         for place, *sums in _rows(connection, f"identities/{file}", period=period):
@@ -242,7 +244,7 @@ def read_comparisons(
 
 
 def _reasons(chosen: Callable[[ReconciliationRule], bool]) -> list[str]:
-    """The reasons of these rules; no two rules of different consequences have the same reason."""
+    """The reasons of the selected rules. Rules with other consequences have other reasons."""
     return sorted({rule.method_reason for rule in reconciliation_rules() if chosen(rule)})
 
 

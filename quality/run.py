@@ -217,7 +217,7 @@ def _findings(
     metrics = checked_facts.read_metric_hours(connection, name)
     yield from unseen_metric_findings(expectations, metrics)
     yield from device_use_findings(checked_facts.read_device_use(connection, name))
-    yield from twice_reported_findings(checked_facts.read_twice_reported(connection, name))
+    yield from twice_reported_findings(checked_facts.read_duplicate_readings(connection, name))
     both = frozenset(e.cluster_id for e in expectations if {SAMPLES, JOURNAL} <= e.sources)
     yield from segment_findings(
         checked_facts.read_segments(connection, name), decisions.accepted_gaps
@@ -228,7 +228,7 @@ def _findings(
     yield from unpriced_findings(unpriced, has_price_list=bool(decisions.rates))
     yield from unknown_device_findings(checked_facts.read_unknown_devices(connection, name))
     yield from price_change_findings(decisions.valid_in(window).problems)
-    yield from recreated_uid_findings(checked_facts.read_namesakes(connection, name))
+    yield from recreated_uid_findings(checked_facts.read_recreated_namespaces(connection, name))
     yield from budget_findings(checked_facts.read_budgets_not_counted(connection, name))
     yield from contradiction_findings(checked_facts.read_contradictions(connection, name))
 

@@ -1,4 +1,4 @@
-"""The kind of every device in the evidence: each label set of nodes with each resource,
+"""The kind of every device in the evidence. Each pair of a node's label set and a resource is
 classified once.
 
 Put here: the raw tables `claimed_devices`, `resources`, `device_kinds`, `device_weights` and
@@ -80,7 +80,7 @@ def create_device_kinds(
 ) -> None:
     """Classify every resource that may be a device, under every label set that nodes had."""
     catalogue = catalogue_of(decisions)
-    claimed = (_claimed(*row) for row in connection.execute(_CLAIMED).fetchall())
+    claimed = (_claimed_device(*row) for row in connection.execute(_CLAIMED).fetchall())
     create_table(connection, "claimed_devices", claimed)
     resources = [row[0] for row in connection.execute(_RESOURCES).fetchall()]
     requested = RequestedNames(catalogue)
@@ -93,7 +93,7 @@ def create_device_kinds(
         for resource in devices
     ]
     units = _class_units(kind for _, _, kind in kinds if isinstance(kind, DeviceKind))
-    kinds = [(s, r, _countable(kind, units)) for s, r, kind in kinds]
+    kinds = [(s, r, _require_whole_units(kind, units)) for s, r, kind in kinds]
     known = [(s, r, kind) for s, r, kind in kinds if isinstance(kind, DeviceKind)]
     geometries = {
         product.gpu_class: product.geometry.name
@@ -112,7 +112,7 @@ def catalogue_of(decisions: Decisions) -> Catalogue:
     return parse_catalogue(seed_text("gpu_products"), seed_text("mig_profiles"), decided)
 
 
-def _claimed(
+def _claimed_device(
     cluster_id: str,
     claim_uid: str,
     driver: str,
@@ -122,7 +122,7 @@ def _claimed(
     consumed: Mapping[str, str] | None,
     capacity: Mapping[str, str] | None,
 ) -> Row:
-    """Pods share the devices of their claim. All pods of a device without stated parts share it."""
+    """One claimed device. Its holders share it if they have the same `holding_key`."""
     resource, key = f"{driver}/{device}", claim_uid
     if share_id:
         resource = claimed_resource(driver, device, consumed or {}, capacity or {})
@@ -157,13 +157,13 @@ Units = Mapping[str, tuple[int, int]]
 
 
 UNIT_LIMIT = 10**11
-"""Units of a card that fit, times the seconds of a month and the cards of a node, into 63 bits."""
+"""With at most so many units per card, the unit-seconds of a node and a month fit into 63 bits."""
 
 
 def _class_units(kinds: Iterable[DeviceKind]) -> Units:
-    """The smallest unit of each class and dimension in which all shares are whole numbers.
+    """For each class and dimension, the number of units of a card in which all shares are whole.
 
-    Shares by bytes without a common unit below UNIT_LIMIT are left out.
+    A share of memory in bytes that would need more than UNIT_LIMIT units is left out.
     """
     units: dict[str, tuple[int, int]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.memory_share.denominator):
@@ -177,7 +177,7 @@ def _class_units(kinds: Iterable[DeviceKind]) -> Units:
     return units
 
 
-def _countable(kind: Classified, units: Units) -> Classified:
+def _require_whole_units(kind: Classified, units: Units) -> Classified:
     """The kind, if its shares are whole numbers in units of its class; else unclassified."""
     if not isinstance(kind, DeviceKind):
         return kind
@@ -217,7 +217,7 @@ def _kind(
         "class_memory_unit": units[kind.gpu_class][1] if isinstance(kind, DeviceKind) else 1,
         "replica_count": kind.replicas if isinstance(kind, DeviceKind) else 1,
         "is_claimed": isinstance(kind, DeviceKind) and kind.is_claimed,
-        "unclassified_reason": "" if known else _explained(kind),
+        "unclassified_reason": "" if known else _reason(kind),
     }
 
 
@@ -235,7 +235,7 @@ def _labelled_cards(
                 }
 
 
-def _explained(kind: DeviceKind | Unclassified) -> str:
+def _reason(kind: DeviceKind | Unclassified) -> str:
     return f"{kind.reason.value}: {kind.explanation}" if isinstance(kind, Unclassified) else ""
 
 
@@ -266,5 +266,5 @@ def _weights(
 def _weight(
     kind: DeviceKind, catalogue: Catalogue, decisions: Decisions, instant: datetime
 ) -> Fraction | None:
-    """None if the table has no weight: the use has no price, and a finding reports it."""
+    """The weight. None if the table has none: the use has no price, and a finding reports it."""
     return weight(kind, WeightPolicy(decisions.mig_weight(instant).value), catalogue)

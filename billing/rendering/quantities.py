@@ -24,7 +24,7 @@ from domain.money import (
 
 
 def hours_text(seconds: int | Fraction, decimals: int = 2) -> str:
-    """Seconds as hours, for reading; the exact seconds stand in the JSON and the CSV."""
+    """Seconds as hours, rounded for readers. JSON and CSV have the exact seconds."""
     scale = 10**decimals
     exact = Fraction(seconds) * scale
     scaled = divide_rounding_half_even(exact.numerator, exact.denominator * 3600)
@@ -41,7 +41,7 @@ def grouped(amount: str) -> str:
 
 
 def money(amount: str, currency: str) -> str:
-    """`1234.5` as `1,234.50`: all its decimals, at least those of the currency."""
+    """`1234.5` as `1,234.50`: all decimals of the amount, at least those of the currency."""
     return grouped(format_nanos(parse_nanos(amount), minor_unit_digits(currency)))
 
 
@@ -53,11 +53,11 @@ class WorkloadSum:
     workload_name: str
     device_seconds: int
     gpu_seconds: Fraction  # weighted
-    billed_cost: str  # rounded so that all workloads come to their rounded sum; '' without a price
+    billed_cost: str  # rounded; all workloads add up to their rounded sum; '' without a price
 
 
 def workload_sums(document: Mapping[str, Any]) -> list[WorkloadSum]:
-    """The workloads of a document, those of the largest amounts first."""
+    """The workloads of a document; the largest amount first."""
     weights = {line["line"]: Fraction(line["weight"]) for line in document["lines"]}
     seconds: defaultdict[tuple[str, str], int] = defaultdict(int)
     gpu_seconds: defaultdict[tuple[str, str], Fraction] = defaultdict(Fraction)
@@ -68,15 +68,15 @@ def workload_sums(document: Mapping[str, Any]) -> list[WorkloadSum]:
         gpu_seconds[key] += day["device_seconds"] * weights[day["line"]]
         nanos[key] += parse_nanos(day["cost"])
     ordered = sorted(seconds, key=lambda key: (-abs(nanos[key]), -abs(seconds[key]), key))
-    costs = _rounded([nanos[key] for key in ordered], document["currency"])
+    costs = _round_amounts([nanos[key] for key in ordered], document["currency"])
     return [
         WorkloadSum(*key, seconds[key], gpu_seconds[key], cost)
         for key, cost in zip(ordered, costs, strict=True)
     ]
 
 
-def _rounded(nanos: Sequence[int], currency: str) -> list[str]:
-    """Amounts as they are paid; they add up to their exact sum rounded once."""
+def _round_amounts(nanos: Sequence[int], currency: str) -> list[str]:
+    """Amounts rounded to minor units; they add up to the exact sum, rounded once."""
     if not currency:
         return [""] * len(nanos)
     keys = [f"{place:09}" for place in range(len(nanos))]
@@ -85,12 +85,12 @@ def _rounded(nanos: Sequence[int], currency: str) -> list[str]:
 
 
 def tax_id_text(party: Mapping[str, Any]) -> str:
-    """`VAT ID DE123456789`; nothing without an ID."""
+    """`VAT ID DE123456789`; '' without an ID."""
     return f"{party['tax_id_label'] or 'Tax ID'} {party['tax_id']}" if party["tax_id"] else ""
 
 
 def gpu_seconds(line: Mapping[str, Any]) -> Fraction:
-    """Weighted device seconds of a line: its rate is multiplied with them."""
+    """Weighted device seconds of a line, which are multiplied by its rate."""
     return Fraction(line["weight"]) * int(line["device_seconds"])
 
 
@@ -108,7 +108,7 @@ class DaySum:
 
     day: str
     gpu_seconds: Fraction  # weighted
-    billed_cost: str  # rounded so that all days come to their rounded sum; '' without a price
+    billed_cost: str  # rounded; all days add up to their rounded sum; '' without a price
 
     @property
     def amount(self) -> Fraction:
@@ -117,7 +117,7 @@ class DaySum:
 
 
 def day_sums(document: Mapping[str, Any]) -> list[DaySum]:
-    """Every day of the months in which something was used, those without use as well."""
+    """Every day of the months that have use; days without use are included."""
     weights = {line["line"]: Fraction(line["weight"]) for line in document["lines"]}
     seconds: defaultdict[str, Fraction] = defaultdict(Fraction)
     nanos: defaultdict[str, int] = defaultdict(int)
@@ -126,7 +126,7 @@ def day_sums(document: Mapping[str, Any]) -> list[DaySum]:
         nanos[entry["day"]] += parse_nanos(entry["cost"])
     months = sorted({day[:7] for day in seconds})
     days = [day.date().isoformat() for month in months for day in _days_of(month)]
-    costs = _rounded([nanos[day] for day in days], document["currency"])
+    costs = _round_amounts([nanos[day] for day in days], document["currency"])
     return [DaySum(day, seconds[day], cost) for day, cost in zip(days, costs, strict=True)]
 
 

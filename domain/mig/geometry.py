@@ -1,9 +1,9 @@
 """The geometry of a card: its slots, its profiles, and the share of each profile.
 
-Put here: one card's MIG facts as values, shares as exact fractions, and the two families of
-geometry from which a new card's profiles follow.
-Not here: the table of shipped facts (`dbt/seeds/mig_profiles.csv`, read by `domain.gpu`), or
-which sets of instances fit (`domain.mig.layouts`).
+Put here: the MIG facts of a card, shares as exact fractions, and two families of geometries that
+give the profiles of a new card.
+Not here: the table of shipped facts (`dbt/seeds/mig_profiles.csv`, read by `domain.gpu`), or the
+sets of instances that fit on a card (`domain.mig.layouts`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fractions import Fraction
 from domain.mig.profile import MigProfile
 
 LARGEST_CARD_GB = 65_536
-"""No card is near it; a larger number in a geometry's name is a typing error."""
+"""Far above the memory of any card; a larger number in a geometry's name is a typing error."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Share:
-    """The exact fraction of a physical card that a device is, per dimension."""
+    """The exact part of a physical card that a device has, in each dimension."""
 
     compute: Fraction
     memory: Fraction
@@ -75,19 +75,19 @@ class Geometry:
         return hash(self.name)  # equal geometries have equal names; hashing every profile is slow
 
     def find(self, profile: MigProfile) -> InstanceProfile | None:
-        """The instance that `profile` names or, for a compute instance, lives in."""
+        """The instance that `profile` names, or that contains the named compute instance."""
         wanted = profile.instance
         return next((p for p in self.profiles if wanted in p.names), None)
 
     def canonical(self, profile: MigProfile) -> MigProfile | None:
-        """The one name under which a profile is priced; None when the card has no such profile."""
+        """The name under which a profile has its price; None if the card has no such profile."""
         found = self.find(profile)
         if found is None or profile.compute_slices not in compute_sizes(profile.gpu_slices):
             return None
         return found.profile.with_compute_slices(profile.compute_slices)
 
     def share(self, profile: MigProfile) -> Share | None:
-        """The share of the card; a compute instance has its part of its instance's memory."""
+        """The share of the card; of a compute instance, its slices of the share of its instance."""
         found = self.find(profile)
         if found is None or self.canonical(profile) is None:
             return None
@@ -98,7 +98,7 @@ class Geometry:
         )
 
     def every_profile(self) -> tuple[MigProfile, ...]:
-        """Every name that a resource can carry: instances, their aliases, compute instances."""
+        """All names of resources: of instances, their aliases, and their compute instances."""
         return tuple(
             name.with_compute_slices(size)
             for profile in self.profiles
@@ -108,9 +108,9 @@ class Geometry:
 
 
 def compute_sizes(gpu_slices: int) -> tuple[int, ...]:
-    """Into which compute instances an instance can be cut, itself included.
+    """The sizes of compute instances in an instance of so many GPU slices, up to its own size.
 
-    There is none of 5 or 6 slices, and a 4g instance has no room for a 3c beside anything.
+    No compute instance has 5 or 6 slices, and a 4g instance has none of 3.
     """
     parts = [size for size in (1, 2, 3, 4) if size < gpu_slices and (gpu_slices, size) != (4, 3)]
     return (*parts, gpu_slices)
@@ -141,8 +141,8 @@ _FOUR_SLOTS: tuple[_Row, ...] = (
 def family_geometry(name: str) -> Geometry | None:
     """`8-slot-288gb` and `4-slot-32gb`: the profiles that follow from slots and gigabytes.
 
-    So a new card of a known family is one row. The gigabytes in a profile's name follow
-    NVIDIA's library: the memory rounded up to eighths of the card, then to the nearest.
+    A new card of a known family therefore needs only one row. The gigabytes in a profile's name
+    are those of NVIDIA's library: the memory of its slots, rounded to whole gigabytes.
     """
     match = _FAMILY.fullmatch(name)
     if not match or not 0 < int(match[2]) <= LARGEST_CARD_GB:
@@ -154,7 +154,7 @@ def family_geometry(name: str) -> Geometry | None:
 
 def _instance(row: _Row, slots: int, total_gb: int) -> InstanceProfile:
     slices, memory_slots, attributes, profile_id, count, starts, media = row
-    memory_gb = nearest(Fraction(memory_slots * total_gb, slots))
+    memory_gb = round_half_up(Fraction(memory_slots * total_gb, slots))
     return InstanceProfile(
         profile=MigProfile(slices, slices, memory_gb, attributes),
         profile_id=profile_id,
@@ -166,6 +166,6 @@ def _instance(row: _Row, slots: int, total_gb: int) -> InstanceProfile:
     )
 
 
-def nearest(number: Fraction) -> int:
+def round_half_up(number: Fraction) -> int:
     """The nearest whole number, halves upwards, as Go rounds positive numbers."""
     return int(number + Fraction(1, 2))

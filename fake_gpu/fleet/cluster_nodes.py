@@ -1,7 +1,7 @@
-"""The nodes of one cluster while it is simulated: who takes pods, and which devices they get.
+"""The nodes of one cluster while it is simulated: the pods and the free devices of each.
 
-Put here: binding and releasing, cordons, illness, layouts as they come and go.
-Not here: time (`cluster_simulation`), quotas (`quotas`), claims' objects (`claims`).
+Put here: binding and release of pods; cordons, unhealthy devices and changed MIG layouts.
+Not here: time (`cluster_simulation`), quotas (`quotas`), objects of claims (`claims`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fake_gpu.scenario.spec_work import ClaimSpec, WorkloadSpec
 ANYTHING = ""  # the offer of a node to pods that request no device
 
 MOST_NODES_SHOWN = 10
-"""Of a fleet of thousands; the error names as many, and the number of the others."""
+"""Nodes that an error lists; of the others it has the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def offers_of(device: Device, spec: NodeSpec) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class ClusterNodes:
-    """Nodes by number; `refresh` updates the free devices."""
+    """The nodes by number, and their free devices, which `refresh` updates."""
 
     nodes: Sequence[Node]
     specs: Mapping[str, NodeSpec]  # by node name
@@ -99,7 +99,7 @@ class ClusterNodes:
         return node.state_at(at)
 
     def refresh(self, name: str, at: int) -> None:
-        """A node's state has changed: count its free devices again."""
+        """Count the free devices of a node again, after its state has changed."""
         number = self._numbers[name]
         self._states[number] = self.node_at(name, at)
         self._recount(number, at)
@@ -108,7 +108,7 @@ class ClusterNodes:
         return list(self._pods[self._numbers[name]].values())
 
     def nodes_matching(self, spec: WorkloadSpec) -> Iterator[Node]:
-        """The nodes where a DaemonSet runs: its labels, and something to give."""
+        """The nodes where a DaemonSet runs: those with its labels and its requested devices."""
         wants = device_requests_of(spec)
         for number, node in enumerate(self.nodes):
             fits = all(want.offer in self._calendars[number].slots for want in wants)
@@ -140,7 +140,7 @@ class ClusterNodes:
     def bind(
         self, pod: SimulatedPod, at: int, ended: int | None, *, whole_lifetime: bool = False
     ) -> str | None:
-        """Find a node and take its devices until `ended`; None when there is no place."""
+        """Bind the pod, and book its devices until `ended`; the node, or None if none has room."""
         wants = self._device_requests(pod)
         until = FOR_EVER if ended is None else ended
         for number in self._choices(pod.spec, wants):
@@ -152,7 +152,7 @@ class ClusterNodes:
         return None
 
     def _choices(self, spec: WorkloadSpec, wants: Sequence[DeviceRequest]) -> Iterator[int]:
-        """Nodes that may do, in the order in which they are tried."""
+        """The nodes that may have room, in the order of preference."""
         shared_on = self.claims.nodes_of_shared(spec)
         first = wants[0] if wants else DeviceRequest(ANYTHING, 0, "")
         needed = 0 if shared_on else first.count
@@ -186,7 +186,7 @@ class ClusterNodes:
             if shared is not None:
                 grants.append(DeviceGrant(want.resource, shared, joined=True))
                 continue
-            # A shared claim outlives its first pod, for as long as others use it.
+            # A shared claim ends with its last pod, which is not known yet.
             end = FOR_EVER if want.claim is not None and want.claim.shared else until
             bookings = calendar.book(
                 want.offer,
@@ -206,13 +206,13 @@ class ClusterNodes:
         return grants
 
     def _settle(self, pod: SimulatedPod, number: int, at: int) -> None:
-        """The pod is on the node now: claims are allocated, counts follow."""
+        """Record the pod on the node, allocate its claims, and update the free devices."""
         self._pods[number][pod.uid] = pod
         self.claims.allocate(pod, self.nodes[number], at, self._device_requests(pod))
         self._shift(number, pod.grants, -1, at)
 
     def release(self, pod: SimulatedPod, at: int) -> None:
-        """All containers of a pod have ended: its devices are free again."""
+        """Free the devices of a pod after all its containers have ended."""
         if not pod.node_name:
             return
         number = self._numbers[pod.node_name]
@@ -224,7 +224,7 @@ class ClusterNodes:
         self._shift(number, free_again, +1, at)
 
     def _shift(self, number: int, grants: Sequence[DeviceGrant], sign: int, at: int) -> None:
-        """Add or remove units: the same result as counting the node again, and faster."""
+        """Add or remove free units: faster than `_recount`, with the same result."""
         calendar = self._calendars[number]
         product = self.specs[self.nodes[number].name].product
         if not calendar.plain:
@@ -244,7 +244,7 @@ class ClusterNodes:
             self._index.put(ANYTHING, product, number, len(self._pods[number]))
 
     def _device_requests(self, pod: SimulatedPod) -> tuple[DeviceRequest, ...]:
-        """The requests of a pod; they are equal within a workload."""
+        """The requests of a pod, which all pods of its workload have."""
         key = id(pod.spec)
         known = self._known_wants.get(key)
         if known is None or known[0] is not pod.spec:
@@ -253,7 +253,7 @@ class ClusterNodes:
         return known[1]
 
     def counts_agree(self, at: int) -> bool:
-        """Whether the updated counts equal those of counting again; for tests."""
+        """Whether the updated numbers of free devices equal a new count; for tests."""
         for number, calendar in enumerate(self._calendars):
             unhealthy = self._unhealthy(number, at)
             for offer in calendar.slots:
@@ -270,14 +270,14 @@ class ClusterNodes:
     # --- exact pods ---------------------------------------------------------------------------
 
     def reserve_exact(self, pod: SimulatedPod, cards: Sequence[int]) -> None:
-        """Take the devices of a pod with a node and exact times, before all other pods."""
+        """Book the devices of a pod with a node and exact times, before those of all other pods."""
         number = self._numbers.get(pod.node_name)
         if number is None or pod.scheduled_at is None:
             raise does_not_fit(
                 pod,
                 f"there is no node {pod.node_name!r}",
                 why="a pod that is bound is on a node of its cluster",
-                remedy="name one of the cluster's nodes, or take `node` away",
+                remedy="name one of the cluster's nodes, or remove `node`",
             )
         node = self.nodes[number]
         until = FOR_EVER if pod.finished_at is None else pod.finished_at
@@ -285,16 +285,16 @@ class ClusterNodes:
         if pod.scheduled_at < node.created_at or gone < min(until, self.horizon):
             raise does_not_fit(
                 pod,
-                f"{node.name} is not there all its time",
-                why="a pod is on a node only while the node is there",
-                remedy="mind `joins` and `leaves` of the node, or name another one",
+                f"{node.name} does not exist during the whole time of the pod",
+                why="a pod can be on a node only while the node exists",
+                remedy="compare `joins` and `leaves` of the node, or name another node",
             )
         if missing := [index for index in cards if not 0 <= index < len(node.cards)]:
             raise does_not_fit(
                 pod,
                 f"it requests card {missing[0]} of {node.name}, which has {len(node.cards)}",
                 why="cards are counted from 0",
-                remedy="name cards that the node has, or take `cards` away",
+                remedy="name cards that the node has, or remove `cards`",
             )
         only = [node.cards[index].card_id for index in cards]
         grants = self._take(
@@ -309,13 +309,13 @@ class ClusterNodes:
         if grants is None:
             raise does_not_fit(pod, self._explain_misfit(pod, number, until))
         for grant in grants if cards else ():
-            # Containers get devices in this order: the scenario's, not the cards' own.
+            # Containers get devices in the order of the scenario, not in the order of the cards.
             grant.bookings.sort(key=lambda booking: only.index(booking.device.card_id))
         pod.grants = grants
         require_memory(pod)
 
     def begin_exact(self, pod: SimulatedPod, at: int) -> None:
-        """The second at which a pod with exact times is bound."""
+        """Bind a pod with exact times."""
         if pod.node_name:
             self._settle(pod, self._numbers[pod.node_name], at)
             return
@@ -339,7 +339,7 @@ class ClusterNodes:
         more = f" and {len(free) - MOST_NODES_SHOWN} more" if len(free) > MOST_NODES_SHOWN else ""
         return (
             f"it requests {wanted} from {format_instant(instant(at))}, and no node has them free "
-            "for all of its time; nodes then, and their devices that are free at first: "
+            "for its whole time; the nodes, with the devices that are free at its start: "
             f"{shown}{more}"
         )
 
@@ -352,22 +352,22 @@ class ClusterNodes:
             begin = format_instant(instant(pod.scheduled_at))
             end = "for ever" if until == FOR_EVER else f"until {format_instant(instant(until))}"
             reasons.append(
-                f"{want.count} of {want.offer} from {begin} {end} ({free} free at first)"
+                f"{want.count} of {want.offer} from {begin} {end} ({free} free at its start)"
             )
         return f"on {pod.node_name} it requests " + " and ".join(reasons)
 
 
 def require_memory(pod: SimulatedPod) -> None:
-    """A pod fills no more of a device than there is of it."""
+    """Raise InvalidScenario if a pod uses more memory of a device than the device has."""
     for booking in (booking for grant in pod.grants for booking in grant.bookings):
         device = booking.device
         _, used = pod.card_loads.get(device.card_index, (None, None))
         if used is not None and not 0 <= used <= device.memory_mib:
             raise does_not_fit(
                 pod,
-                f"it fills {used} MiB of card {device.card_index}, which gives {device.memory_mib}",
+                f"it uses {used} of {device.memory_mib} MiB of card {device.card_index}",
                 why="used and free memory of a device must add up to its memory",
-                remedy="let it fill less (`memory_used_mib`, `fb-used`)",
+                remedy="lower the used memory (`memory_used_mib`, `fb-used`)",
             )
 
 
@@ -375,8 +375,8 @@ def does_not_fit(
     pod: SimulatedPod,
     seen: str,
     *,
-    why: str = "a device is held by one pod at a time, and only while it is there",
-    remedy: str = "give it another time, another node, or take `node` and `cards` away",
+    why: str = "one pod at a time can hold a device, and only while the device exists",
+    remedy: str = "change its time or its node, or remove `node` and `cards`",
 ) -> InvalidScenario:
     return InvalidScenario(
         where=f"pod {pod.spec.namespace}/{pod.name}", seen=seen, why=why, remedy=remedy

@@ -133,9 +133,9 @@ class ClusterSimulation:
             if not exists_during(self.namespaces.lifetimes, namespace, pod.created_at, until):
                 raise does_not_fit(
                     pod,
-                    f"namespace {namespace} is not there all its time",
-                    why="a pod is in a namespace only while the namespace is there",
-                    remedy="mind `created` and `deleted` of the namespace, or end the pod before",
+                    f"namespace {namespace} does not exist during the whole time of the pod",
+                    why="a pod can be in a namespace only while the namespace exists",
+                    remedy="change `deleted` of the namespace, or end the pod earlier",
                 )
             if pod.node_name:
                 self.cluster_nodes.reserve_exact(pod, spec.cards)

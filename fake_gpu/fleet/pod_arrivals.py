@@ -3,8 +3,8 @@
 Put here: arrivals, names, owner chains and owner objects.
 Not here: the pod's lifetime (`cluster_simulation`).
 
-Every draw has its own stream, named by cluster, namespace, workload and number, so that adding a
-workload leaves all others as they were.
+Every random value has its own stream, named by cluster, namespace, workload and number. A new
+workload therefore changes no other workload.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fake_gpu.scenario.seeds import RandomStream, StreamFamily
 from fake_gpu.scenario.spec_work import WorkloadSpec
 from fake_gpu.scenario.utilisation import Load, parse_load
 
-# A workload without `from` was there before the scenario began; so long at most.
+# A workload without `from` was created before the start of the scenario, at most so many seconds.
 LONGEST_BEFORE_SECONDS = 3 * 86_400
 SHORTEST_BEFORE_SECONDS = 3_600
 MONDAY_TO_FRIDAY = range(5)
@@ -34,10 +34,10 @@ class PodArrival:
     """One pod that a workload needs at an instant."""
 
     at: int
-    group: int  # which Job or custom object, from 0
-    replica: int  # which of its pods
-    attempt: int = 0  # how many pods had this place before
-    node: str = ""  # a DaemonSet's
+    group: int  # number of the Job or custom object, from 0
+    replica: int  # number of the pod in it, from 0
+    attempt: int = 0  # number of earlier pods with this group and replica
+    node: str = ""  # only for a DaemonSet
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class PodCreator:
     _uuids: StreamFamily | None = None
 
     def draw(self, *names: object) -> RandomStream:
-        """The stream of something that belongs to this workload."""
+        """A random stream of this workload."""
         if self._family is None:
             spec = self.spec
             self._family = StreamFamily(
@@ -63,19 +63,19 @@ class PodCreator:
         return self._family.stream(*names)
 
     def uuid(self, *names: object) -> str:
-        """The UUID of something in this workload's namespace."""
+        """The UUID of an object in this workload's namespace."""
         if self._uuids is None:
             self._uuids = StreamFamily(self.seed, "uuid", self.cluster_id, self.spec.namespace)
         return self._uuids.stream(*names).uuid()
 
     def load(self) -> Load:
-        """How busy its pods are; the fake GPU operator's annotation counts when it is there."""
+        """The load of its pods; the annotation of the fake GPU operator takes precedence."""
         annotated = self.spec.annotations.get(LOAD_ANNOTATION)
         return parse_load(annotated) if annotated else self.spec.utilisation
 
     @property
     def from_at(self) -> int:
-        """When the workload is made."""
+        """The creation of the workload."""
         if self.spec.from_ is not None:
             return self.spec.from_
         if self.spec.kind not in FOREVER_KINDS and not self.spec.arrivals:
@@ -88,7 +88,7 @@ class PodCreator:
         return self.spec.until if self.spec.until is not None else self.ended_at
 
     def first_arrivals(self) -> Iterator[PodArrival]:
-        """The arrivals that follow from the scenario alone, in order; may be many, so lazily."""
+        """The arrivals that do not depend on other pods, in their order."""
         if self.spec.pods or self.spec.kind == "DaemonSet":
             return
         if self.spec.arrivals is None:
@@ -101,7 +101,7 @@ class PodCreator:
 
     def _arrival_times(self) -> Iterator[int]:
         arrivals = self.spec.arrivals
-        assert arrivals is not None, "asked only for workloads with arrivals"
+        assert arrivals is not None, "only for workloads with arrivals"
         if arrivals.every is None:
             yield from sorted(t for t in arrivals.at if t < self.until_at)
             return
@@ -121,7 +121,7 @@ class PodCreator:
     # --- names and owners ---------------------------------------------------------------------
 
     def pod_names(self, arrival: PodArrival, at: int) -> Iterator[str]:
-        """The names that a pod may have: one name, or several where its end is drawn."""
+        """The names that a pod may have: one, or endlessly many with a random suffix."""
         name = self.group_name(arrival.group, at)
         match self.spec.kind:
             case "StatefulSet":
@@ -146,7 +146,7 @@ class PodCreator:
         return f"{self.spec.name}-{group}" if self.spec.arrivals else self.spec.name
 
     def owners(self, group: int, at: int) -> tuple[OwnerRef, ...]:
-        """The owner chain of a pod, the direct owner first; makes the objects."""
+        """The owner chain of a pod, the direct owner first; creates missing objects."""
         name = self.group_name(group, at)
         made_at = min(self.from_at, at)
         above = self._owners_of_workload(made_at)

@@ -14,7 +14,7 @@ import msgspec
 from domain.interval import Interval, format_instant
 from ingestion.kubernetes.documents import StoredDocument
 from ingestion.kubernetes.journal_lines import Line, line_of
-from ingestion.kubernetes.pod_times import Contradiction, PodFacts, learn, read_facts
+from ingestion.kubernetes.pod_times import Contradiction, PodFacts, merge_status, read_facts
 from ingestion.kubernetes.projections import Projection
 
 # Deleted objects are remembered, so that a repeated event cannot open them; one has 100 bytes.
@@ -121,7 +121,7 @@ def recorded(
     notes: list[Contradiction] = []
     facts = PodFacts()
     if resource == "pods":
-        facts, notes = learn(known.facts if known else PodFacts(), read_facts(projection))
+        facts, notes = merge_status(known.facts if known else PodFacts(), read_facts(projection))
     # Without the version, which a heartbeat changes as well.
     meta = {k: v for k, v in projection["metadata"].items() if k != "resourceVersion"}
     content = written(projection | {"metadata": meta})

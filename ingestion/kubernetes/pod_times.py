@@ -1,9 +1,9 @@
-"""The times of one pod by its status, and those that stay valid when a later status differs.
+"""The times of one pod from its statuses, and the contradictions between two statuses.
 
-Put here: bound, started, ended, from a projection; and the contradictions between two of them.
-Not here: which pods are open (`journal_state`), or rows (`lifecycle_rows`).
+Put here: binding, start and end from one status; the rules that merge the times of two.
+Not here: the list of open pods (`journal_state`), or rows (`lifecycle_rows`).
 
-Times are texts as the API writes them (`2026-10-01T00:00:00Z`): they compare as they sort.
+Times are texts as the API writes them (`2026-10-01T00:00:00Z`), which sort by time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Starts = dict[str, tuple[int, str]]  # container → restart count, start of tha
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """The known times of a pod so far; "" where none is known."""
+    """The times of a pod from all statuses so far; "" if unknown."""
 
     bound_at: str = ""
-    started_at: str = ""  # of the first main container, the earliest of all statuses
+    started_at: str = ""  # of the first main container; the earliest of all statuses
     ended_at: str = ""  # the end of the last container, in the first status that has it
     node_name: str = ""
     terminal: bool = False
     starts: Starts = field(default_factory=dict)
-    noted: frozenset[tuple[str, str]] = frozenset()  # contradictions that have a line
+    noted: frozenset[tuple[str, str]] = frozenset()  # contradictions that are in the journal
 
     def as_line(self) -> dict[str, str]:
         return {
@@ -46,7 +46,7 @@ class Contradiction:
 
 
 def read_facts(projection: Projection) -> PodFacts:
-    """The times in this one status."""
+    """The times in one status."""
     status, spec = projection["status"], projection["spec"]
     node_name = spec["nodeName"]
     starts = dict(_starts(status["containerStatuses"]))
@@ -65,7 +65,7 @@ def _is_terminal(status: Projection) -> bool:
 
 
 def _bound_at(projection: Projection) -> str:
-    """When a node was chosen; a pod that was created with its node was bound at its creation."""
+    """The time of binding; a pod that was created with a node name was bound at its creation."""
     for condition in projection["status"]["conditions"]:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             scheduled_at: str = condition["lastTransitionTime"]
@@ -77,55 +77,55 @@ def _bound_at(projection: Projection) -> str:
 def _starts(statuses: list[Projection]) -> Iterator[tuple[str, tuple[int, str]]]:
     """The current run of each container."""
     for status in statuses:
-        current = _inside(status["state"], "running") or _inside(status["state"], "terminated")
+        current = _state_of(status["state"], "running") or _state_of(status["state"], "terminated")
         if current.get("startedAt"):
             yield status["name"], (status["restartCount"], current["startedAt"])
 
 
 def _all_starts(statuses: list[Projection]) -> Iterator[tuple[str, str]]:
-    """Every start that these statuses mention, of the run before too."""
+    """Every start in these statuses, of the present and the previous run."""
     for status in statuses:
         for state in (status["state"], status["lastState"]):
             for kind in ("running", "terminated"):
-                started_at = _inside(state, kind).get("startedAt", "")
+                started_at = _state_of(state, kind).get("startedAt", "")
                 if started_at:
                     yield status["name"], started_at
 
 
-def _inside(state: Projection, kind: str) -> Projection:
+def _state_of(state: Projection, kind: str) -> Projection:
     found: Projection = state.get(kind, {})
     return found
 
 
 def _ended_at(projection: Projection) -> str:
-    """When the last container finished, if all have and nothing can start again; else "".
+    """The end of the last container, if all have ended and none can start again; else "".
 
-    A pod can end without a time: evicted with containers that still "run", or terminated without a
-    time. Then this is "", and the models use the time of the first observation of the end.
+    The status of an ended pod may have no time, for example after an eviction. The result is then
+    "", and the models use the time at which the end was first observed.
     """
     status = projection["status"]
     mains = status["containerStatuses"]
-    everything = [*mains, *status["initContainerStatuses"]]
-    over = _is_terminal(status)
-    leaving = "deletionTimestamp" in projection["metadata"]
-    if not over and not (leaving and all("terminated" in c["state"] for c in mains) and mains):
+    containers = [*mains, *status["initContainerStatuses"]]
+    is_deleted = "deletionTimestamp" in projection["metadata"]
+    all_terminated = bool(mains) and all("terminated" in c["state"] for c in mains)
+    if not _is_terminal(status) and not (is_deleted and all_terminated):
         return ""
-    if any("running" in c["state"] for c in everything):
+    if any("running" in c["state"] for c in containers):
         return ""
-    finishes = [f for c in everything for f in _finishes(c)]
-    return max(finishes) if finishes and all(finishes) else ""
+    ends = [end for container in containers for end in _container_ends(container)]
+    return max(ends) if ends and all(ends) else ""
 
 
-def _finishes(container: Projection) -> Iterator[str]:
-    """The end of a container's last run; none when it never ran, "" when it has no time."""
+def _container_ends(container: Projection) -> Iterator[str]:
+    """The end of a container's last run: no item if it never ran, "" if the end has no time."""
     for state in (container["state"], container["lastState"]):
         if "terminated" in state:
-            yield _inside(state, "terminated").get("finishedAt", "")
+            yield _state_of(state, "terminated").get("finishedAt", "")
             return
 
 
-def learn(before: PodFacts, now: PodFacts) -> tuple[PodFacts, list[Contradiction]]:
-    """The times after a further status: the earliest start and the first end stay."""
+def merge_status(before: PodFacts, now: PodFacts) -> tuple[PodFacts, list[Contradiction]]:
+    """The times after a further status: the earliest start and the first end count."""
     found = [*_moved_starts(before, now), *_other_contradictions(before, now)]
     contradictions = [c for c in found if (c.what, c.after) not in before.noted]
     facts = PodFacts(

@@ -282,7 +282,7 @@ def test_a_pod_that_fits_nowhere_names_its_request_and_the_capacity() -> None:
     assert raised.value.seen.startswith(
         "it requests 5 of nvidia.com/gpu from 2026-10-01T01:00:00Z, and no node has them free"
     )
-    assert raised.value.seen.endswith("free at first: small (2), large (4)")
+    assert raised.value.seen.endswith("free at its start: small (2), large (4)")
 
 
 def test_a_node_has_the_configured_number_of_cards() -> None:
@@ -296,8 +296,8 @@ def test_a_node_has_the_configured_number_of_cards() -> None:
 @pytest.mark.parametrize(
     ("where", "seen", "why"),
     [
-        ("n, cards: 1, leaves: +2h", "n is not there all its time", "only while the node is there"),
-        ("n, cards: 1, joins: +90m", "n is not there all its time", "only while the node is there"),
+        ("n, cards: 1, leaves: +2h", "n does not exist during", "only while the node exists"),
+        ("n, cards: 1, joins: +90m", "n does not exist during", "only while the node exists"),
         ("m, cards: 1", "there is no node 'n'", "on a node of its cluster"),
         ("n, cards: 3", "it requests card 3 of n, which has 3", "counted from 0"),
     ],
@@ -316,7 +316,7 @@ def test_an_exact_pod_needs_its_node_during_its_lifetime(where: str, seen: str, 
 
 
 def test_an_exact_pod_needs_its_namespace_during_its_lifetime() -> None:
-    with pytest.raises(InvalidScenario, match="namespace x is not there all its time") as raised:
+    with pytest.raises(InvalidScenario, match="namespace x does not exist during") as raised:
         cluster_of(
             """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]
@@ -326,7 +326,7 @@ def test_an_exact_pod_needs_its_namespace_during_its_lifetime() -> None:
          pods: [{created: +1h, started: +1h, ended: +3h, node: n}]}
 """
         )
-    assert raised.value.why == "a pod is in a namespace only while the namespace is there"
+    assert raised.value.why == "a pod can be in a namespace only while the namespace exists"
 
 
 def test_an_evicted_pod_without_an_end_has_one_only_in_the_truth() -> None:

@@ -155,9 +155,9 @@ def test_a_duplicate_key_is_refused_with_its_line() -> None:
 def test_more_memory_in_use_than_the_card_has_is_refused() -> None:
     text = "nodes:\n" + node("n", ("p", "one", 10, 11441))
     assert build_fleet(loaded(text)).clusters[0].pods[0].holds[0].memory_used_mib == 11441
-    with pytest.raises(InvalidScenario, match="it fills 11442 MiB of card 0, which gives 11441"):
+    with pytest.raises(InvalidScenario, match="it uses 11442 of 11441 MiB of card 0"):
         build_fleet(loaded(text.replace("11441}}", "11442}}")))
-    with pytest.raises(InvalidScenario, match="it fills -1 MiB of card 0, which gives 11441"):
+    with pytest.raises(InvalidScenario, match="it uses -1 of 11441 MiB of card 0"):
         build_fleet(loaded(text.replace("11441}}", "-1}}")))
     with pytest.raises(InvalidScenario, match="it fills 15361 MiB of card 0, which gives 15360"):
         cluster_of(

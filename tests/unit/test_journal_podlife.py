@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingestion.kubernetes import projections as observe
-from ingestion.kubernetes.pod_times import PodFacts, learn, read_facts
+from ingestion.kubernetes.pod_times import PodFacts, merge_status, read_facts
 from tests.kubernetes_by_hand import pod, running, terminated, text
 
 
@@ -97,8 +97,10 @@ def test_an_init_container_that_failed_ends_a_pod_that_never_started() -> None:
 
 def test_a_later_status_does_not_replace_the_earliest_start() -> None:
     """kwok's completion stage does this: it sets the start to the end."""
-    seen, _ = learn(PodFacts(), facts())
-    after, notes = learn(seen, facts(phase="Succeeded", states={"main": terminated(600, 600)}))
+    seen, _ = merge_status(PodFacts(), facts())
+    after, notes = merge_status(
+        seen, facts(phase="Succeeded", states={"main": terminated(600, 600)})
+    )
     assert (after.started_at, after.ended_at) == (text(10), text(600))
     assert [(n.what, n.before, n.after) for n in notes] == [
         ("start_moved", f"main {text(10)}", f"main {text(600)}")
@@ -106,8 +108,8 @@ def test_a_later_status_does_not_replace_the_earliest_start() -> None:
 
 
 def test_a_later_run_of_a_container_contradicts_nothing() -> None:
-    seen, _ = learn(PodFacts(), facts())
-    after, notes = learn(seen, facts(states={"main": running(500)}, restarts=1))
+    seen, _ = merge_status(PodFacts(), facts())
+    after, notes = merge_status(seen, facts(states={"main": running(500)}, restarts=1))
     assert after.started_at == text(10)
     assert notes == []
 
@@ -115,7 +117,7 @@ def test_a_later_run_of_a_container_contradicts_nothing() -> None:
 def test_a_later_status_does_not_replace_the_first_end() -> None:
     first = facts(phase="Succeeded", states={"main": terminated(10, 100)})
     later = facts(phase="Succeeded", states={"main": terminated(10, 900)})
-    after, notes = learn(learn(PodFacts(), first)[0], later)
+    after, notes = merge_status(merge_status(PodFacts(), first)[0], later)
     assert after.ended_at == text(100)
     assert [n.what for n in notes] == ["end_moved"]
 
@@ -128,21 +130,23 @@ def test_a_later_status_does_not_replace_the_first_end() -> None:
     ],
 )
 def test_an_impossible_end_is_kept_as_a_contradiction(parts: dict[str, Any], what: str) -> None:
-    seen, _ = learn(PodFacts(), facts())
-    _, notes = learn(seen, facts(**parts))
+    seen, _ = merge_status(PodFacts(), facts())
+    _, notes = merge_status(seen, facts(**parts))
     assert [n.what for n in notes] == [what]
 
 
 def test_a_contradiction_is_reported_once() -> None:
-    seen, _ = learn(PodFacts(), facts())
-    once, _ = learn(seen, facts(phase="Failed"))
-    _, again = learn(once, facts(phase="Failed"))
+    seen, _ = merge_status(PodFacts(), facts())
+    once, _ = merge_status(seen, facts(phase="Failed"))
+    _, again = merge_status(once, facts(phase="Failed"))
     assert again == []
 
 
 def test_an_ended_pod_that_runs_again_is_a_contradiction_and_stays_ended() -> None:
-    ended, _ = learn(PodFacts(), facts(phase="Succeeded", states={"main": terminated(10, 100)}))
-    after, notes = learn(ended, facts())
+    ended, _ = merge_status(
+        PodFacts(), facts(phase="Succeeded", states={"main": terminated(10, 100)})
+    )
+    after, notes = merge_status(ended, facts())
     assert after.ended_at == text(100)
     assert after.terminal
     assert [n.what for n in notes] == ["alive_after_end"]
