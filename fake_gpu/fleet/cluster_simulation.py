@@ -135,7 +135,7 @@ class ClusterSimulation:
                     pod,
                     f"namespace {namespace} does not exist during the whole time of the pod",
                     why="a pod can be in a namespace only while the namespace exists",
-                    remedy="change `deleted` of the namespace, or end the pod earlier",
+                    remedy="change the times of the namespace (`created`, `deleted`) or of the pod",
                 )
             if pod.node_name:
                 self.cluster_nodes.reserve_exact(pod, spec.cards)

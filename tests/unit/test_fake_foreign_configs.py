@@ -159,7 +159,7 @@ def test_more_memory_in_use_than_the_card_has_is_refused() -> None:
         build_fleet(loaded(text.replace("11441}}", "11442}}")))
     with pytest.raises(InvalidScenario, match="it uses -1 of 11441 MiB of card 0"):
         build_fleet(loaded(text.replace("11441}}", "-1}}")))
-    with pytest.raises(InvalidScenario, match="it fills 15361 MiB of card 0, which gives 15360"):
+    with pytest.raises(InvalidScenario, match="it uses 15361 of 15360 MiB of card 0"):
         cluster_of(
             """\
     nodes: [{name: n, product: Tesla-T4, cards: 1}]
