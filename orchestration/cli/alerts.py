@@ -153,9 +153,9 @@ Examples:
 def send(home_path: Path, output: str) -> int:
     """Post all due alerts to every Alertmanager of config.toml, and record them.
 
-    Dagster runs the same every ten minutes. Each step of a budget is notified once per month: a
-    step is posted until an Alertmanager has kept it long enough to notify it, and never again. The
-    exit code is 1 if one of the Alertmanagers did not accept the alerts.
+    Dagster runs the same every ten minutes. Each step of a budget causes one notification per
+    month: its alert is posted until an Alertmanager has had it long enough to send the
+    notification. The exit code is 1 if an Alertmanager did not accept the alerts.
     """
     opened = OpenHome.at(home_path)
     result = alerting.send(opened)

@@ -213,11 +213,11 @@ Examples:
 @home_option
 @output_option
 def backup(folder: Path, home_path: Path, output: str) -> int:
-    """Copy the four kept parts of a home into an empty FOLDER, and verify the copy.
+    """Copy the parts of a home that cannot be rebuilt into an empty FOLDER, and verify the copy.
 
-    Every copy is read back and compared with its name and its chain. A damaged home is copied as
-    well and all damage is listed; `gpu-ledger restore` refuses such a backup, and the exit code is
-    1.
+    These are config.toml, decisions/, landing/ and record/. Every copied file is read again and
+    compared with its hash. A damaged home is also copied: the command lists all damage, its exit
+    code is 1, and `gpu-ledger restore` refuses the backup.
     """
     with progress("Copying"):
         copied = back_up(Home.open(home_path), folder, _evidence_problems)

@@ -102,8 +102,8 @@ Examples:
 def check(scenario: str, show: str, data: Path | None, output: str) -> None:
     """Validate SCENARIO, simulate it, and print its clusters as a table.
 
-    An invalid scenario ends with exit code 2 and a list of all problems with their lines. Parts
-    without effect, such as a fault without an effect, are warnings on stderr.
+    If the scenario is invalid, the command lists all problems with their lines, and the exit code
+    is 2. Parts without effect, such as a fault that changes no response, are warnings on stderr.
     """
     loaded = load_scenario(scenario, data=data)
     fleet = build_fleet(loaded)

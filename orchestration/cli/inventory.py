@@ -98,7 +98,7 @@ def quota(
     home_path: Path,
     output: str,
 ) -> None:
-    """List quotas of tenants: hard, used by Kubernetes, and the most allocated in the hour."""
+    """List quotas of tenants: limit, use by Kubernetes, and the largest allocation of the hour."""
     if at is not None and period is not None:
         raise click.UsageError("give --at or a month, not both")
     with open_facts(Home.open(home_path)) as facts:

@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "fake": ("fake", "command", "Serve, export and check simulated GPU clusters."),
     "pull": ("pull", "pull", "Query the sources for due hours, and land the responses."),
     "collect": ("collect", "collect", "Watch a cluster's Kubernetes API and write its journal."),
-    "hours": ("hours", "hours", "List the hours of a period: expected, attempts, outcomes."),
+    "hours": ("hours", "hours", "List the expected hours of a period, with their attempts."),
     "rebuild": ("rebuild", "rebuild", "Decode the landed evidence again."),
     "landing": ("rebuild", "command", "Verify the landed evidence; print or show parts of it."),
     "refresh": ("facts", "refresh", "Build a period's facts from the landed evidence."),
@@ -72,7 +72,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "compare": ("audit", "compare", "Compare a month with the billing rules of other tools."),
     "verify": ("audit", "verify", "Verify a bundle of issued documents, without a home."),
-    "backup": ("audit", "backup", "Copy the four kept parts of a home, verified."),
+    "backup": (
+        "audit",
+        "backup",
+        "Copy the parts of a home that cannot be rebuilt, and verify the copy.",
+    ),
     "restore": ("audit", "restore", "Create a home from a verified backup."),
     "up": ("up", "up", "Start the Dagster web UI and daemon for a home."),
     "support-bundle": (

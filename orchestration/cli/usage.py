@@ -100,12 +100,14 @@ def usage(
 
     `device` time counts every device as one; `weighted` time counts a slice as the part of a card
     that is billed. `cost` is exact; `rounded_cost` is in cents, as an invoice rounds it.
-    The cost of an hour that --from or --to cuts is divided by its seconds.
+
+    If --from or --to is inside an hour, the cost of the hour is divided in proportion to the
+    seconds.
     """
     asked = window_of(period, started, ended)
     if burn_rate:
         if started or provider:
-            raise click.UsageError("--burn-rate is of a month and of tenants")
+            raise click.UsageError("--burn-rate cannot be combined with --from or --provider")
         _emit_burn_rates(home_path, period, tenant, by or "workload", output)
         return
     by = by or ("workload" if tenant else "tenant")

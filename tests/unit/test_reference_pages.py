@@ -24,10 +24,10 @@ from warehouse.reports.named_queries import questions
 
 def queries_page() -> str:
     parts = [
-        "# Named questions\n",
-        "`gpu-ledger query NAME` asks one of these of the published copy, or of the warehouse;"
-        " `--show` prints\nits SQL, to start from. Each is run in the tests, and its answer on the"
-        " demo's smallest scenario is known.\n",
+        "# Named queries\n",
+        "`gpu-ledger query NAME` runs one of these queries on the published copy, or on the"
+        " warehouse. `--show` prints\nits SQL, for a query of your own. The tests compare the"
+        " result of each query with a known result.\n",
     ]
     for one in questions():
         parts += [f"## {one.name}\n", f"{one.title} {one.meaning}".strip() + "\n"]
@@ -47,9 +47,9 @@ def findings_page() -> str:
     return "\n".join(
         [
             "# Findings\n",
-            "A finding is a named problem of the facts; its page has its meaning, its effect on"
-            " bills, and its\nremedy. This list is generated from the catalogue of"
-            " checking.\n",
+            "A finding is a problem of a period's facts or evidence. Its page has its meaning, its"
+            " effect on bills, and its\nremedy. This list is generated from"
+            " `quality/finding_catalogue.py`.\n",
             "| code | name | blocks a close | remedy | meaning |",
             "|---|---|---|---|---|",
             *rows,
