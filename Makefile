@@ -49,7 +49,7 @@ ui: $(READY) ## Dagster UI of a simulated month with four missing hours to backf
 	@$(BIN)/gpu-ledger up --demo --home open-month
 
 test: $(READY) ## Units, properties, and scenarios against the truth: five minutes on two cores.
-	@$(PYTEST) -m "not deep and not servers and not explore" --ignore=tests/architecture tests
+	@$(PYTEST) -m "not deep and not servers and not explore" --ignore=tests/architecture --ignore=tests/servers tests
 
 check: $(READY) ## Ruff, mypy strict, sqlfluff, architecture.
 	@$(BIN)/ruff check .

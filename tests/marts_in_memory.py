@@ -13,10 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from warehouse.connection import connect
-from warehouse.project import dbt_project_dir
+from warehouse.project import dbt_project_dir, read_yaml
 from warehouse.reports.opened_facts import Facts
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ def contracts() -> dict[str, dict[str, str]]:
     """The columns of every mart, with their types."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted((dbt_project_dir() / "models" / "marts").glob("*.yml")):
-        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", []):
+        for model in read_yaml(path).get("models", []):
             if "columns" in model:
                 found[model["name"]] = {c["name"]: c["data_type"] for c in model["columns"]}
     return found

@@ -7,10 +7,10 @@ surviving mutants (`docs/explanation/mutants.md`).
 
 The models are copied and one text in one of them is replaced. A mutant is caught if a unit test of
 that model fails, if it cannot be built, if a data test of dbt fails, or if a fact differs from the
-truth. They run in this order, and the first failure ends it. All of these run in `make test`: unit
-tests in `test_thin_line`, the others in `test_facts_equal_truth`, whose library has the scenarios
-and seeds used here. Fleets, evidence and decisions are the same for all, so a mutant takes a build
-of the models after the broken one: two to three seconds of CPU time.
+truth. They run in this order, and the first failure ends it. Unit tests run in `make test-deep`
+(`test_thin_line`), the others in `make test` (`test_facts_equal_truth`), whose library has the
+scenarios and seeds used here. Fleets, evidence and decisions are the same for all, so a mutant
+takes a build of the models after the broken one: two to three seconds of CPU time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from warehouse.switch import switch_in
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
 
-TIER = "make test"
 MACROS = "macros/"
 """The models that use a macro are not listed, so a broken macro runs the tests of all models."""
 INT, MARTS = "models/intermediate", "models/marts"
@@ -467,15 +466,15 @@ class Bench:
         failed = [test.name for test in self._build_whole()]
         return self._failed_situations(files) or failed or self._failed_comparisons()
 
-    def catchers(self, mutant: Mutant) -> list[str]:
-        """The tests that fail; empty if all pass."""
+    def catchers(self, mutant: Mutant) -> tuple[str, list[str]]:
+        """The tier, and its tests that fail; empty if all pass."""
         if situations := self._failed_situations([mutant.file]):
-            return situations
+            return "make test-deep", situations
         try:
-            failed = self._build_from(mutant)
+            failed = [test.name for test in self._build_from(mutant)]
         except LedgerError as refused:
-            return [f"not built: {refused.seen[:200]}"]
-        return [test.name for test in failed] or self._failed_comparisons()
+            failed = [f"not built: {refused.seen[:200]}"]
+        return "make test", failed or self._failed_comparisons()
 
     def _failed_comparisons(self) -> list[str]:
         """The first comparison with the truth that fails."""
@@ -540,8 +539,8 @@ def survivors_of(names: Collection[str]) -> list[str]:
         survivors = []
         for mutant in wanted:
             with broken(project, mutant):
-                catchers = bench.catchers(mutant)
-            caught = f"caught by {TIER}: {', '.join(catchers[:4])}" if catchers else "SURVIVED"
+                tier, catchers = bench.catchers(mutant)
+            caught = f"caught by {tier}: {', '.join(catchers[:4])}" if catchers else "SURVIVED"
             print(f"{mutant.name}: {caught}", flush=True)
             survivors += [] if catchers else [mutant.name]
     count = len(wanted) - len(survivors)

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from warehouse.project import column_descriptions, dbt_project_dir
+from warehouse.project import column_descriptions, dbt_project_dir, read_yaml
 
 _REFERENCE = re.compile(r"ref\('(\w+)'\)")
 _SOURCE = re.compile(r"source\('\w+', '(\w+)'\)")
@@ -43,7 +41,7 @@ def _models() -> Iterator[tuple[Mapping[str, Any], Path]]:
     folder = dbt_project_dir() / "models"
     for layer in ("marts", "intermediate", "staging"):
         for path in sorted((folder / layer).glob("*.yml")):
-            for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", []):
+            for model in read_yaml(path).get("models", []):
                 if "description" in model:
                     yield model, path.with_name(f"{model['name']}.sql")
 

@@ -37,7 +37,6 @@ from urllib.parse import urlencode
 
 import polars
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from domain.billing_period import BillingPeriod
@@ -65,7 +64,7 @@ from warehouse.build import WORKING_NAME, build_period
 from warehouse.connection import connected
 from warehouse.dbt_run import DbtProject
 from warehouse.home import Home
-from warehouse.project import dbt_project_dir
+from warehouse.project import dbt_project_dir, read_yaml
 from warehouse.reports.named_queries import questions
 from warehouse.reports.opened_facts import open_facts
 
@@ -1253,7 +1252,7 @@ def test_every_column_that_was_built_is_described(demo: DemoResult) -> None:
     """Compares the columns in the database, not only those in the files."""
     described: dict[str, set[str]] = {}
     for path in dbt_project_dir().rglob("*.yml"):
-        text = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = read_yaml(path)
         for model in [*(text.get("models") or []), *(text.get("seeds") or [])]:
             if isinstance(model, dict):
                 columns = {c["name"] for c in model.get("columns", ()) if c.get("description")}
@@ -1296,6 +1295,7 @@ def test_the_models_page_of_the_same_models_is_the_same_bytes(
     assert again.read_bytes() == demo.model_pages.read_bytes()
 
 
+@pytest.mark.deep  # dbt takes 0.2 s for each of them
 def test_every_unit_test_of_the_models_passes(tmp_path: Path) -> None:
     """dbt's unit tests have their own rows; they need only the types of an empty home."""
     home = Home.create(tmp_path / "home")
@@ -1307,7 +1307,7 @@ def test_every_unit_test_of_the_models_passes(tmp_path: Path) -> None:
     declared = [
         case["name"]
         for path in dbt_project_dir().rglob("*.yml")
-        for case in yaml.safe_load(path.read_text(encoding="utf-8")).get("unit_tests") or ()
+        for case in read_yaml(path).get("unit_tests") or ()
     ]
     assert "a_part_that_ends_exactly_on_the_hour_leaves_no_empty_hour" in declared
     assert sorted(results) == sorted(declared)

@@ -7,28 +7,31 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from orchestration.cli.doctor import SOURCES
 from tests.tables_page import tables_page
-from warehouse.project import dbt_project_dir
+from warehouse.project import dbt_project_dir, read_yaml
 from warehouse.raw_schema import RAW_TABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tables.md"
 LINEAGE = PAGE.with_name("lineage.md")
 
 
+@cache
+def declared_files() -> list[dict[str, Any]]:
+    paths = sorted(dbt_project_dir().rglob("*.yml"))
+    return [read_yaml(path) for path in paths]
+
+
 def declared(key: str) -> list[dict[str, Any]]:
     """Every declaration of this kind in the files of the dbt project."""
-    found: list[dict[str, Any]] = []
-    for path in sorted(dbt_project_dir().rglob("*.yml")):
-        text = yaml.safe_load(path.read_text(encoding="utf-8"))
-        found += [one for one in text.get(key) or [] if isinstance(one, dict)]
-    return found
+    rows = [one for file in declared_files() for one in file.get(key) or []]
+    return [one for one in rows if isinstance(one, dict)]
 
 
 def test_the_page_equals_the_descriptions() -> None:

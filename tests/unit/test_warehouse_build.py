@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from quality.checks import required_checks
 from tests.decisions_by_hand import SIGNED, decided, table
@@ -24,7 +23,7 @@ from warehouse.build import (
 from warehouse.connection import connected
 from warehouse.dbt_run import ModelFailed
 from warehouse.home import Home
-from warehouse.project import dbt_project_dir
+from warehouse.project import dbt_project_dir, read_yaml
 from warehouse.raw_schema import create_table
 
 if TYPE_CHECKING:
@@ -240,7 +239,7 @@ def test_not_null_columns_of_contracts_are_not_null_in_the_build(
     promised = {
         (model["name"], column["name"])
         for path in (dbt_project_dir() / "models" / "marts").glob("*.yml")
-        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models", [])
+        for model in read_yaml(path).get("models", [])
         for column in model["columns"]
         if any(rule["type"] == "not_null" for rule in column.get("constraints", []))
     }
