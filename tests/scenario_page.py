@@ -24,27 +24,27 @@ from tests import fault_codes
 _HEAD = """\
 # The scenario file
 
-A scenario is one YAML file. This page is made from the code that reads it. Unknown keys are
-refused; the error lists all problems, with their lines. `gpu-ledger fake check FILE` reads
-a file and shows what comes of it; `gpu-ledger fake show NAME` prints one that works.
+A scenario is one YAML file. This page is generated from the code that reads it. An unknown key is
+an error; all errors are listed with their lines. `gpu-ledger fake check FILE` validates a file and
+prints the simulated clusters; `gpu-ledger fake show NAME` prints a scenario of the library.
 
 - Times are written `2026-10-01T00:00:00Z`, or relative to the scenario's start: `+2h30m`.
 - Durations are written `90s`, `5m`, `2h30m`, `1d`; a bare number is seconds.
-- Drawn durations are written `40m` (fixed), `10m..2h` (evenly between the two), `~1h` (exponential
-  with this mean) or `30m~1.2` (log-normal with this median and spread).
-- How busy something is, is written `80`, `10-30`, `idle`, `busy`, `burst`, or in phases:
+- Random durations are written `40m` (fixed), `10m..2h` (uniform between the two), `~1h`
+  (exponential with this mean) or `30m~1.2` (log-normal with this median and spread).
+- Utilisation is written in percent (`80`, `10-30`), as `idle`, `busy` or `burst`, or in phases:
   `{phases: [{time: 1h, utilisation: 80}, {time: 1h, utilisation: 0}], repeat: 5, then: hold}`. The
-  design document's own notation stands as it is, although it is no YAML, bare or after a `|`:
+  notation of the design document is also valid, directly or after a `|`:
   `{ { time: "1h" utilization: 80 }, { time: "1h" utilization: 0 } repeat: 5 }`.
 - Shares are written `0.2`, `20%` or `1/5`.
-- Everything that is drawn follows from `seed` and from names, so that adding a workload changes no
-  other one, and the same file is the same fleet on every machine.
+- All random values are calculated from `seed` and from names. An added workload therefore changes
+  no other workload, and the same file gives the same fleet on every machine.
 """
 
 _SIDES = {
-    "fleet": "what really happens",
-    "samples": "what Thanos says",
-    "kubernetes": "what the API servers say",
+    "fleet": "events of the fleet",
+    "samples": "responses of Thanos",
+    "kubernetes": "responses of the API servers",
 }
 
 
@@ -88,7 +88,7 @@ def _inner(hint: Any) -> tuple[Any, str]:
 def _section(kind: type, path: str) -> str:
     hints = typing.get_type_hints(kind, include_extras=True)
     title = f"`{path}`" if path else "The file"
-    lines = [f"## {title}", "", "| key | what | default | meaning |", "|---|---|---|---|"]
+    lines = [f"## {title}", "", "| key | value | default | meaning |", "|---|---|---|---|"]
     for entry in dataclasses.fields(kind):
         cells = (
             f"`{yaml_name(entry.name)}`",
@@ -135,15 +135,19 @@ def _faults() -> str:
     lines = [
         "## `faults[]`",
         "",
-        "Each is one line: `- {fault: NAME, cluster: …, from: …, until: …, seed: …, …}`. Without "
-        "`cluster` it is about",
-        "all, without `from` and `until` about the whole time; without `seed` one follows from the",
-        "scenario's. The codes are those of the catalogue of faults that the project is built "
-        "against.",
+        "Each fault is one line: `- {fault: NAME, cluster: …, from: …, until: …, seed: …, …}`. "
+        "Without `cluster` a",
+        "fault affects all clusters; without `from` and `until`, the whole time. Without `seed`, "
+        "its seed is",
+        "calculated from that of the scenario. The codes are those of the table below.",
         "",
     ]
     for side, title in _SIDES.items():
-        lines += [f"### {title[0].upper()}{title[1:]}", "", "| fault | code | what | parameters |"]
+        lines += [
+            f"### {title[0].upper()}{title[1:]}",
+            "",
+            "| fault | code | effect | parameters |",
+        ]
         lines.append("|---|---|---|---|")
         for fault in CATALOGUE.values():
             if fault.side == side:
@@ -175,9 +179,9 @@ def _codes() -> str:
         lines.append(f"| {code.code}{star} | {code.what} | {faults} | {stories} |")
     lines += [
         "",
-        "What would make a simulated fleet worthless, and the test that excludes it:",
+        "Defects that a simulator must not have, and the test that excludes each:",
         "",
-        "| code | what would be wrong | test |",
+        "| code | defect | test |",
         "|---|---|---|",
     ]
     lines += [f"| {code} | {what} | `{test}` |" for code, what, test in fault_codes.FAKE]
@@ -187,34 +191,40 @@ def _codes() -> str:
 _TRACE = """\
 ## A trace of real pods
 
-`workload_trace: file.csv` in a scenario, or the file itself where a scenario is asked for.
-Columns, in any order:
+A trace is a CSV file of pods: `workload_trace: file.csv` in a scenario, or in place of a scenario
+on the command line. Columns, in any order:
 
     {columns}
 
 Times are whole seconds since the epoch or `2026-10-01T00:00:00Z`; milliseconds are
 refused. A fraction of a second is rounded outwards, with a warning: starts down, `finished_at` up.
-An empty `node` lets the scheduler choose; an empty `scheduled_at` is a pod that never was bound, an
-empty `started_at` one that never ran, an empty `finished_at` one that still runs.
-`phase` is how it ended: `Succeeded`, `Failed`, or anything else for a
-pod that was deleted while it ran.
+An empty cell has a meaning:
 
-Rows of one `uid` are one pod with several resources; without UIDs, rows of one name and one
-`created_at` are. They differ in `resource` and `count` alone. A name is one pod's at a time.
+- `node`: the scheduler chooses the node.
+- `scheduled_at`: the pod was never bound.
+- `started_at`: the pod never ran.
+- `finished_at`: the pod still runs.
 
-A trace without a scenario gets nodes as it needs them. A node that is named has what all its rows
-need at once, with a MIG layout for each card. An empty `gpu_product` is `{nvidia}`, or
-for profiles that this one has not the first product that has them; for `amd.com/gpu` it is
-`{amd}`. What no such node gives (replicas of shared cards, AMD partitions) needs a
-scenario with nodes that names the trace.
+`phase` is the phase at the end, `Succeeded` or `Failed`. Any other value is a pod that was deleted
+while it ran.
+
+Rows with the same `uid`, or without UIDs with the same name and `created_at`, are one pod with
+several resources. They may differ only in `resource` and `count`. Two pods of one name cannot exist
+at the same time.
+
+A trace without a scenario gets the nodes that its pods need. A node that the trace names has the
+devices for all its rows at their largest simultaneous use, with a MIG layout for each card. An
+empty `gpu_product` is `{nvidia}`, or the first product that has the requested MIG profiles; for
+`amd.com/gpu` it is `{amd}`. Replicas of shared cards and AMD partitions require a scenario
+with nodes and `workload_trace`.
 
 ## Other configurations
 
-Those of the design document (`nodes:`) and of the fake GPU operator (`nodePools:`, also in the
-ConfigMap that delivers them under `topology.yml`) are read as they are written. A pod whose
-containers have GPUs of their own is one pod with these containers. Of the operator's,
-`otherDevices`, `resources`, `numa`, `overrides` and `gpuOperator` change nothing: no GPU comes of
-them, and `gpu-ledger fake check` warns of those that say something.
+Configurations of the design document (`nodes:`) and of the fake GPU operator (`nodePools:`, also in
+its ConfigMap under `topology.yml`) are read without changes. A pod whose containers have different
+GPUs is one pod with these containers. The keys `otherDevices`, `resources`, `numa`, `overrides` and
+`gpuOperator` of the operator have no effect on GPUs; `gpu-ledger fake check` warns about keys that
+are not empty.
 """
 
 

@@ -39,14 +39,18 @@ class FaultKind:
         return next((p for p in self.parameters if p.name == name), None)
 
 
-JOB = Parameter("job", "text", "", "only targets of this job; every job when empty")
-NODE = Parameter("node", "text", "", "only this node; every node when empty")
-NAMESPACE = Parameter("namespace", "text", "", "only this namespace; every one when empty")
-METRIC = Parameter("metric", "text", "", "only this metric; every one when empty")
-REPLICA = Parameter("replica", "number", 0, "which Prometheus replica, from 0")
-POD = Parameter("pod", "text", "", "only pods with this prefix of the name; empty: all pods")
-SHARE = Parameter("share", "share", Fraction(1), "how much of it, drawn with the fault's seed")
-REQUESTS = Parameter("requests", "number", 1, "how many requests of the time meet it; 0: all")
+JOB = Parameter("job", "text", "", "only targets of this job; empty: all jobs")
+NODE = Parameter("node", "text", "", "only this node; empty: all nodes")
+NAMESPACE = Parameter("namespace", "text", "", "only this namespace; empty: all namespaces")
+METRIC = Parameter("metric", "text", "", "only this metric; empty: all metrics")
+REPLICA = Parameter("replica", "number", 0, "number of the Prometheus replica, from 0")
+POD = Parameter("pod", "text", "", "only pods whose name has this prefix; empty: all pods")
+SHARE = Parameter(
+    "share", "share", Fraction(1), "affected share, selected at random with the seed of the fault"
+)
+REQUESTS = Parameter(
+    "requests", "number", 1, "number of affected requests; 0: all requests during the fault"
+)
 
 
 def kind(name: str, codes: str, side: Side, doc: str, *parameters: Parameter) -> FaultKind:

@@ -39,34 +39,44 @@ FAULT_NOTATION = "{fault: dropped_scrapes, cluster: east, from: +1h, until: +2h,
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    interval: Seconds | None = key("Its own scrape interval.", default=None)
-    honor_labels: bool | None = key("Its own honor_labels.", default=None)
-    enabled: bool = key("Whether it is scraped at all.", default=True)
+    interval: Seconds | None = key("Scrape interval of the job.", default=None)
+    honor_labels: bool | None = key("honor_labels of the job.", default=None)
+    enabled: bool = key("Whether the job is scraped.", default=True)
 
 
 @dataclass(frozen=True, slots=True)
 class MonitoringSpec:
-    prometheus_replicas: int = key("How many Prometheus servers look at the same.", default=2)
-    replica_label: str = key("The label that distinguishes them.", default="prometheus_replica")
-    scrape_interval: Seconds = key("Default of all jobs.", default=30, shown="30s")
+    prometheus_replicas: int = key(
+        "Number of Prometheus servers that scrape the same targets.", default=2
+    )
+    replica_label: str = key(
+        "Label that distinguishes the Prometheus servers.", default="prometheus_replica"
+    )
+    scrape_interval: Seconds = key(
+        "Scrape interval of all jobs without one of their own.", default=30, shown="30s"
+    )
     jobs: Mapping[str, JobSpec] = key(
-        "Single jobs: kube-state-metrics, dcgm-exporter, kube-scheduler, amd-exporter, kubelet.",
+        "Settings of kube-state-metrics, dcgm-exporter, kube-scheduler, amd-exporter, kubelet.",
         factory=dict,
     )
     collect_interval: Seconds | None = key(
-        "A collector that federates the newest samples (ACM: 5m); none when left out.", default=None
+        "Interval of a collector that federates the newest samples (ACM: 5m). Default: none.",
+        default=None,
     )
     staleness_markers: bool | None = key(
-        "Whether ended series are marked; not over federation, when left out.", default=None
+        "Whether ended series get staleness markers. Default: only without `collect_interval`.",
+        default=None,
     )
     hostname_label: Literal["Hostname", "hostname"] = key(
-        "How dcgm-exporter writes it: older and newer versions differ.", default="Hostname"
+        "Spelling of the label by dcgm-exporter, which depends on its version.", default="Hostname"
     )
-    profiling: bool = key("The profiling set of dcgm-exporter.", default=True)
-    pod_uid_label: bool = key("dcgm-exporter's option for pod_uid.", default=False)
-    virtual_gpus: bool = key("dcgm-exporter's --kubernetes-virtual-gpus.", default=False)
+    profiling: bool = key("Whether dcgm-exporter has the profiling metrics.", default=True)
+    pod_uid_label: bool = key("Whether dcgm-exporter writes the label pod_uid.", default=False)
+    virtual_gpus: bool = key(
+        "Whether dcgm-exporter runs with --kubernetes-virtual-gpus.", default=False
+    )
     external_labels: Mapping[str, str] = key(
-        "Labels of every sample besides cluster and clusterID.", factory=dict
+        "More labels of every sample, in addition to cluster and clusterID.", factory=dict
     )
 
     def __post_init__(self) -> None:
@@ -76,18 +86,21 @@ class MonitoringSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    name: str = key("Its name; only a label.")
-    id: str = key("Its ID (UID of kube-system); follows from the seed when left out.", default="")
-    kubernetes: str = key("The version of Kubernetes.", default="v1.34.1")
-    openshift: str = key("The version of OpenShift, or nothing.", default="")
-    monitoring: MonitoringSpec = key("How it is watched.", factory=MonitoringSpec)
-    nodes: tuple[NodeSpec, ...] = key("Its machines.", factory=tuple)
+    name: str = key("Name of the cluster, for display.")
+    id: str = key(
+        "ID of the cluster (UID of kube-system). Default: calculated from the seed.", default=""
+    )
+    kubernetes: str = key("Version of Kubernetes.", default="v1.34.1")
+    openshift: str = key("Version of OpenShift. Default: not OpenShift.", default="")
+    monitoring: MonitoringSpec = key("Monitoring of the cluster.", factory=MonitoringSpec)
+    nodes: tuple[NodeSpec, ...] = key("Nodes of the cluster.", factory=tuple)
     namespaces: tuple[NamespaceSpec, ...] = key(
-        "Namespaces with a history; the others are there when a workload names them.", factory=tuple
+        "Namespaces with a history. All other namespaces of workloads exist the whole time.",
+        factory=tuple,
     )
     quotas: tuple[QuotaSpec, ...] = key("Resource quotas.", factory=tuple)
     budgets: tuple[BudgetSpec, ...] = key("GpuBudgets of tenants.", factory=tuple)
-    workloads: tuple[WorkloadSpec, ...] = key("The workloads.", factory=tuple)
+    workloads: tuple[WorkloadSpec, ...] = key("Workloads.", factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +178,20 @@ FaultNotation = Annotated[FaultSpec, Shaped(_fault, FAULT_NOTATION)]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    name: str = key("Its name.")
-    from_: Time = key("The start of the time that it is about.")
-    until: Time = key("The end of that time.")
-    clusters: tuple[ClusterSpec, ...] = key("The clusters.")
-    story: str = key("The events of the scenario, and its purpose.", default="")
-    seed: int = key("Everything that is drawn follows from it.", default=1)
+    name: str = key("Name of the scenario.")
+    from_: Time = key("Start of the simulated time.")
+    until: Time = key("End of the simulated time.")
+    clusters: tuple[ClusterSpec, ...] = key("Clusters.")
+    story: str = key("Events and purpose of the scenario.", default="")
+    seed: int = key("Seed of all random values.", default=1)
     faults: tuple[FaultNotation, ...] = key(
-        f"The faults, one per line: {FAULT_NOTATION}.", factory=tuple
+        f"Faults, one per line: {FAULT_NOTATION}.", factory=tuple
     )
     workload_trace: str = key(
-        "A CSV file of real pods, beside the scenario's own workloads.", default=""
+        "CSV file of real pods, in addition to the workloads of the scenario.", default=""
     )
     mig_configs: str = key(
-        "A mig-parted file (or its ConfigMap) whose names layouts may use.", default=""
+        "mig-parted file (or its ConfigMap) with names for `layout`.", default=""
     )
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ CardLayout = Mapping[str, int]  # profile -> how many on one card; {} is MIG on,
 
 @dataclass(frozen=True, slots=True)
 class CardLayoutSpec:
-    """Which card is cut how: by name, or by selectors of cards. No entry: a whole card."""
+    """The MIG layout of each card: by name, or by selectors of cards. No entry: a whole card."""
 
     name: str  # "all-1g.5gb", or a config of a mig-parted file; "" when written out
     by_card: tuple[tuple[str, CardLayout | None], ...]  # ("all" | "0" | "0-3" | "0,2", layout)
@@ -73,17 +73,17 @@ LayoutNotation = Annotated[CardLayoutSpec, Shaped(_layout, LAYOUT_NOTATION)]
 
 @dataclass(frozen=True, slots=True)
 class MigSpec:
-    layout: LayoutNotation = key(f"How the cards are cut: {LAYOUT_NOTATION}.")
+    layout: LayoutNotation = key(f"MIG layout of the cards: {LAYOUT_NOTATION}.")
     strategy: Literal["mixed", "single"] = key(
-        "As the device plugin has it: `mixed` names profiles in resources, `single` does not.",
+        "Strategy of the device plugin: `mixed` has one resource per profile, `single` has one.",
         default="mixed",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SharingSpec:
-    replicas: int = key("How many replicas each device is offered as.")
-    kind: Literal["time-slicing", "mps"] = key("How it is shared.", default="time-slicing")
+    replicas: int = key("Number of replicas of each device.")
+    kind: Literal["time-slicing", "mps"] = key("Kind of sharing.", default="time-slicing")
     rename: bool = key("Offer `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`.", default=False)
 
     def __post_init__(self) -> None:
@@ -98,18 +98,18 @@ DcgmNamesNotation = Literal["old", "new", "both"]
 
 @dataclass(frozen=True, slots=True)
 class NodeChangeSpec:
-    at: Time = key("When.")
-    cordon: bool | None = key("Cordoned (`true`) or open again (`false`).", default=None)
+    at: Time = key("Time of the change.")
+    cordon: bool | None = key("`true` cordons the node, `false` ends the cordon.", default=None)
     ready: Literal["True", "False", "Unknown"] | None = key(
-        "The node's Ready condition from then on.", default=None
+        "Ready condition of the node after the change.", default=None
     )
-    labels: Mapping[str, str | None] = key("Labels set, or removed with `null`.", factory=dict)
+    labels: Mapping[str, str | None] = key("Labels to set; `null` removes a label.", factory=dict)
     dcgm_names: DcgmNamesNotation | None = key(
-        "Which names its dcgm-exporter writes from then on.", default=None
+        "Metric names of dcgm-exporter after the change.", default=None
     )
-    layout: LayoutNotation | None = key("The new MIG layout.", default=None)
+    layout: LayoutNotation | None = key("New MIG layout.", default=None)
     takes: Seconds = key(
-        "How long a new layout takes; the node offers nothing meanwhile.",
+        "Duration of a change of layout, in which the node offers no devices.",
         default=300,
         shown="5m",
     )
@@ -117,31 +117,42 @@ class NodeChangeSpec:
 
 @dataclass(frozen=True, slots=True)
 class IncidentSpec:
-    card: int = key("Which card.")
-    from_: Time = key("When it becomes unhealthy.")
-    until: Time | None = key("When it is well again; never when left out.", default=None)
-    mode: Literal["xid", "lost", "ecc", "unhealthy"] = key("The failure.", default="xid")
-    xid: int = key("The XID that DCGM shows.", default=79)
+    card: int = key("Number of the card, from 0.")
+    from_: Time = key("Time at which the card becomes unhealthy.")
+    until: Time | None = key(
+        "Time at which the card is healthy again. Default: never.", default=None
+    )
+    mode: Literal["xid", "lost", "ecc", "unhealthy"] = key("Kind of failure.", default="xid")
+    xid: int = key("XID that DCGM reports.", default=79)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    name: str = key("The node's name; with `count`, `-0`, `-1`, … follow, or stand for `{i}`.")
-    count: int = key("How many alike.", default=1)
-    product: str = key("The card, by its GFD label; none when left out.", default="")
-    cards: int = key("How many cards.", default=0)
+    name: str = key(
+        "Name of the node. With `count`, `-0`, `-1`, … are appended, or 0, 1, … replace `{i}`."
+    )
+    count: int = key("Number of equal nodes.", default=1)
+    product: str = key(
+        "Product of the cards, as in the label of GPU feature discovery. Default: no cards.",
+        default="",
+    )
+    cards: int = key("Number of cards.", default=0)
     card_ids: tuple[str, ...] = key(
-        "The cards' UUIDs, where they matter (opaque); else they follow from the seed.",
+        "UUIDs of the cards. Default: calculated from the seed.",
         factory=tuple,
     )
-    memory_mib: int | None = key("Of a card, when it differs from the product's.", default=None)
-    mig: MigSpec | None = key("MIG configuration; default: none.", default=None)
+    memory_mib: int | None = key(
+        "Memory of a card in MiB. Default: that of the product.", default=None
+    )
+    mig: MigSpec | None = key("MIG configuration. Default: MIG is disabled.", default=None)
     sharing: SharingSpec | None = key("Time-slicing or MPS.", default=None)
     partition: str = key(
-        "AMD: `spx_nps1` (whole), `dpx_nps1`, `qpx_nps1`, `cpx_nps1`, `cpx_nps4`.", default=""
+        "AMD partition: `spx_nps1` (whole), `dpx_nps1`, `qpx_nps1`, `cpx_nps1`, `cpx_nps4`.",
+        default="",
     )
     partition_strategy: Literal["single", "mixed"] = key(
-        "AMD: offered as `amd.com/gpu`, or as `amd.com/cpx_nps4`.", default="single"
+        "AMD: resource of partitions, `amd.com/gpu` (`single`) or `amd.com/cpx_nps4` (`mixed`).",
+        default="single",
     )
     passthrough: str = key(
         "Offer cards to virtual machines under this resource, as nvidia.com/H100_SXM5_80GB.",
@@ -149,31 +160,34 @@ class NodeSpec:
     )
     dra: bool = key("Offer devices by ResourceSlices instead of a device plugin.", default=False)
     dra_shared: bool = key(
-        "With `dra`: several claims can share a card, each with some of its memory.", default=False
+        "With `dra`: several claims can share a card, each with a part of its memory.",
+        default=False,
     )
     discovery: bool = key(
         "GPU feature discovery sets labels; without it only ResourceSlices name the product.",
         default=True,
     )
     dra_extended_resource: bool = key(
-        "With `dra`: the device class also answers requests for nvidia.com/gpu.", default=False
+        "With `dra`: requests for nvidia.com/gpu get devices of the device class.", default=False
     )
     roles: tuple[str, ...] = key("Node roles.", default=("worker",), shown="[worker]")
-    labels: Mapping[str, str] = key("More labels, or others than discovery sets.", factory=dict)
+    labels: Mapping[str, str] = key(
+        "Labels of the node; they replace labels of GPU feature discovery.", factory=dict
+    )
     cpu_cores: int = key("Processor cores.", default=64)
-    memory_gib: int = key("Memory.", default=512)
-    driver_version: str = key("The GPU driver.", default="550.127.08")
-    cuda_version: str = key("The CUDA version of the driver.", default="12.4")
+    memory_gib: int = key("Memory of the node in GiB.", default=512)
+    driver_version: str = key("Version of the GPU driver.", default="550.127.08")
+    cuda_version: str = key("CUDA version of the driver.", default="12.4")
     dcgm_names: DcgmNamesNotation = key(
-        "Which names its dcgm-exporter writes: `old`, `new` (since DCGM 4.7, with other units), or "
-        "`both`, of two exporters.",
+        "Metric names of dcgm-exporter: `old`, `new` (since DCGM 4.7, with other units), or `both` "
+        "(two exporters).",
         default="old",
     )
     joins: Time | None = key(
-        "When it joins; it is there from the start when left out.", default=None
+        "Time at which the node joins. Default: before the start.", default=None
     )
-    leaves: Time | None = key("When it is deleted; never when left out.", default=None)
-    changes: tuple[NodeChangeSpec, ...] = key("Dated changes of the node.", factory=tuple)
+    leaves: Time | None = key("Time at which the node is deleted. Default: never.", default=None)
+    changes: tuple[NodeChangeSpec, ...] = key("Changes of the node.", factory=tuple)
     incidents: tuple[IncidentSpec, ...] = key("Cards that become unhealthy.", factory=tuple)
 
     def __post_init__(self) -> None:

@@ -45,85 +45,95 @@ KNOWN_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class NamespaceChangeSpec:
-    at: Time = key("When.")
-    labels: Mapping[str, str] = key("All its labels from then on.")
+    at: Time = key("Time of the change.")
+    labels: Mapping[str, str] = key("All labels after the change.")
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSpec:
-    name: str = key("Its name: the tenant.")
-    created: Time | None = key("Made then; it was always there when left out.", default=None)
-    deleted: Time | None = key("Deleted then, with all that is in it.", default=None)
-    labels: Mapping[str, str] = key("Its labels.", factory=dict)
-    changes: tuple[NamespaceChangeSpec, ...] = key("Later labels.", factory=tuple)
+    name: str = key("Name of the namespace, which is the tenant.")
+    created: Time | None = key("Time of creation. Default: before the start.", default=None)
+    deleted: Time | None = key(
+        "Time of deletion, with all objects in it. Default: never.", default=None
+    )
+    labels: Mapping[str, str] = key("Labels of the namespace.", factory=dict)
+    changes: tuple[NamespaceChangeSpec, ...] = key("Changes of the labels.", factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaChangeSpec:
-    at: Time = key("When.")
-    hard: Mapping[str, int] = key("The limits from then on.")
+    at: Time = key("Time of the change.")
+    hard: Mapping[str, int] = key("Limits after the change.")
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSpec:
-    namespace: str = key("The tenant of the quota.")
+    namespace: str = key("Namespace of the quota.")
     hard: Mapping[str, int] = key("Limits, as {requests.nvidia.com/gpu: 4}.")
-    name: str = key("Its name.", default="gpu-quota")
-    changes: tuple[QuotaChangeSpec, ...] = key("Later limits.", factory=tuple)
+    name: str = key("Name of the quota.", default="gpu-quota")
+    changes: tuple[QuotaChangeSpec, ...] = key("Changes of the limits.", factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetChangeSpec:
-    at: Time = key("When.")
-    amount: str = key("The amount from then on.")
+    at: Time = key("Time of the change.")
+    amount: str = key("Amount after the change.")
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetSpec:
-    namespace: str = key("Whose budget: the tenant.")
-    name: str = key("Its name.")
-    amount: str = key("The amount of one month, as a decimal.")
-    currency: str = key("Three letters of ISO 4217.")
-    billing_period: str = key("The month, as 2026-10; every month when left out.", default="")
-    workload: str = key("Only this workload, as Deployment/chat.", default="")
-    label: str = key("Only pods with this label, as project=phoenix.", default="")
+    namespace: str = key("Namespace of the budget, which is the tenant.")
+    name: str = key("Name of the budget.")
+    amount: str = key("Amount of one month, as a decimal number.")
+    currency: str = key("Currency code of ISO 4217.")
+    billing_period: str = key("Month, as 2026-10. Default: every month.", default="")
+    workload: str = key("Workload of the budget, as Deployment/chat. Default: all.", default="")
+    label: str = key(
+        "Label of the pods of the budget, as project=phoenix. Default: all pods.", default=""
+    )
     actual_steps: tuple[int, ...] = key(
-        "Percentages at which the cost is reported.", factory=lambda: (50, 75, 90, 100)
+        "Percentages of the amount at which the cost causes a notification.",
+        factory=lambda: (50, 75, 90, 100),
     )
     forecast_steps: tuple[int, ...] = key(
-        "Percentages at which the forecast is reported.", factory=lambda: (100,)
+        "Percentages of the amount at which the forecast causes a notification.",
+        factory=lambda: (100,),
     )
-    created: Time | None = key("Made then; it was always there when left out.", default=None)
-    deleted: Time | None = key("Deleted then.", default=None)
-    changes: tuple[BudgetChangeSpec, ...] = key("Later amounts.", factory=tuple)
+    created: Time | None = key("Time of creation. Default: before the start.", default=None)
+    deleted: Time | None = key("Time of deletion. Default: never.", default=None)
+    changes: tuple[BudgetChangeSpec, ...] = key("Changes of the amount.", factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    name: str = key("Its name.")
-    requests: Requests = key("The request.", factory=dict)
+    name: str = key("Name of the container.")
+    requests: Requests = key("Requests of the container.", factory=dict)
     kind: Literal["main", "init", "sidecar"] = key(
-        "`init` runs first and ends; a `sidecar` starts first and stays.", default="main"
+        "`init` ends before the main containers start; `sidecar` runs before and during them.",
+        default="main",
     )
-    takes: DrawnSpan = key("How long an init container runs.", default=fixed_span(20), shown="20s")
-    image: str = key("Its image.", default="registry.example/train:1")
+    takes: DrawnSpan = key("Duration of an init container.", default=fixed_span(20), shown="20s")
+    image: str = key("Image of the container.", default="registry.example/train:1")
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
     device_class: str = key("The DeviceClass: gpu.nvidia.com or mig.nvidia.com.")
-    count: int = key("How many devices.", default=1)
+    count: int = key("Number of devices.", default=1)
     profile: str = key("The MIG profile, for mig.nvidia.com.", default="")
     shared: str = key(
-        "The name of one claim that all pods of the workload share; else one for each pod.",
+        "Name of a claim that all pods of the workload share. Default: each pod has its own claim.",
         default="",
     )
     memory: str = key(
-        "How much memory of one card it consumes, as 10Gi, on a node with `dra_shared`; else it "
-        "has whole devices.",
+        "Memory of one card that the claim uses, as 10Gi, on a node with `dra_shared`. Default: "
+        "whole devices.",
         default="",
     )
-    admin_access: bool = key("Looks on without holding; never billable.", default=False)
+    admin_access: bool = key(
+        "Access for administrators, which does not allocate the device and is not billed.",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         if self.memory and (self.memory_mib < 1 or self.count != 1 or self.profile):
@@ -142,27 +152,29 @@ class ClaimSpec:
 
 @dataclass(frozen=True, slots=True)
 class RestartsSpec:
-    every: DrawnSpan = key("How long a container runs until it restarts.")
-    pause: DrawnSpan = key("How long it stays away.", default=fixed_span(10), shown="10s")
-    exit_code: int = key("The exit code or reason at its end.", default=1)
+    every: DrawnSpan = key("Time from a start to the next end.")
+    pause: DrawnSpan = key(
+        "Time from an end to the next start.", default=fixed_span(10), shown="10s"
+    )
+    exit_code: int = key("Exit code.", default=1)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    from_: Time = key("When the container starts.")
-    until: Time | None = key("When it ends; it still runs when left out.", default=None)
-    exit_code: int = key("The exit code or reason at its end.", default=0)
+    from_: Time = key("Start of the container.")
+    until: Time | None = key("End of the container. Default: it still runs.", default=None)
+    exit_code: int = key("Exit code.", default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class CardLoadSpec:
-    card: int = key("Which card of the node.")
+    card: int = key("Number of the card of the node, from 0.")
     utilisation: LoadNotation = key(
-        "How busy the pod makes this card.", default=BUSY_LOAD, shown="busy"
+        "Utilisation of the card by the pod.", default=BUSY_LOAD, shown="busy"
     )
-    memory_used_mib: int | None = key("How much of its memory it fills.", default=None)
+    memory_used_mib: int | None = key("Memory of the card that the pod uses, in MiB.", default=None)
     from_: Time | None = key(
-        "The time from which it applies; the start when left out. A card may have several.",
+        "Time from which the entry applies. Default: the start. A card may have several entries.",
         default=None,
     )
 
@@ -171,25 +183,30 @@ class CardLoadSpec:
 class PodSpec:
     """A pod whose times are known to the second."""
 
-    created: Time = key("When it is created.")
-    name: str = key("Its name; follows from the workload's when left out.", default="")
-    uid: str = key("Its UID, where it matters.", default="")
-    node: str = key("Its node; the scheduler chooses when left out.", default="")
-    scheduled: Time | None = key("When it is bound; with `created` when left out.", default=None)
-    never_scheduled: bool = key("It stays Pending without a node.", default=False)
-    started: Time | None = key("When its main containers start; never when left out.", default=None)
-    ended: Time | None = key("When they end; they still run when left out.", default=None)
+    created: Time = key("Creation of the pod.")
+    name: str = key("Name of the pod. Default: derived from the name of the workload.", default="")
+    uid: str = key("UID of the pod. Default: calculated from the seed.", default="")
+    node: str = key("Node of the pod. Default: the scheduler chooses.", default="")
+    scheduled: Time | None = key("Binding to the node. Default: `created`.", default=None)
+    never_scheduled: bool = key("Whether the pod stays Pending without a node.", default=False)
+    started: Time | None = key("Start of the main containers. Default: never.", default=None)
+    ended: Time | None = key("End of the main containers. Default: they still run.", default=None)
     runs: tuple[RunSpec, ...] = key(
-        "Restarts: the runs of the main container, instead of started and ended.", factory=tuple
+        "Runs of a main container that restarts, instead of `started` and `ended`.", factory=tuple
     )
-    deleted: Time | None = key("The time of the delete request.", default=None)
-    gone: Time | None = key("When its object is gone; with its end after a deletion.", default=None)
-    cards: tuple[int, ...] = key("Exactly these cards of the node (by number).", factory=tuple)
+    deleted: Time | None = key("Time of the delete request.", default=None)
+    gone: Time | None = key(
+        "Time at which the object is removed. Default after a deletion: the end of the pod.",
+        default=None,
+    )
+    cards: tuple[int, ...] = key(
+        "Numbers of the cards of the node that the pod gets.", factory=tuple
+    )
     card_loads: tuple[CardLoadSpec, ...] = key(
-        "Cards with another utilisation than the workload's `utilisation`.", factory=tuple
+        "Cards whose utilisation differs from `utilisation` of the workload.", factory=tuple
     )
     ends: Literal["completed", "error", "evicted", "evicted_without_end"] = key(
-        "How it ends.", default="completed"
+        "Kind of end.", default="completed"
     )
 
     def __post_init__(self) -> None:
@@ -224,11 +241,11 @@ class PodSpec:
 @dataclass(frozen=True, slots=True)
 class ArrivalsSpec:
     every: DrawnSpan | None = key(
-        "Time from one to the next; `~30m` for a Poisson process.", default=None
+        "Time from one arrival to the next; `~30m` is a Poisson process.", default=None
     )
-    at: tuple[Time, ...] = key("Exactly then.", factory=tuple)
-    hours: str = key("Only in these hours of the day (UTC), as 8-18.", default="")
-    weekdays: bool = key("Only Monday to Friday.", default=False)
+    at: tuple[Time, ...] = key("Times of the arrivals.", factory=tuple)
+    hours: str = key("Hours of the day (UTC) with arrivals, as 8-18. Default: all.", default="")
+    weekdays: bool = key("Whether arrivals occur only from Monday to Friday.", default=False)
 
     def __post_init__(self) -> None:
         if (self.every is None) == (not self.at):
@@ -264,9 +281,9 @@ Ratio = Annotated[Fraction, Scalar(_ratio, "write 0.2 or 1/5")]
 
 @dataclass(frozen=True, slots=True)
 class OwnerSpec:
-    kind: str = key("Its kind, as InferenceService.")
-    api: str = key("Its apiVersion, as serving.kserve.io/v1beta1.")
-    name: str = key("Its name.")
+    kind: str = key("Kind of the owner, as InferenceService.")
+    api: str = key("apiVersion of the owner, as serving.kserve.io/v1beta1.")
+    name: str = key("Name of the owner.")
 
     def __post_init__(self) -> None:
         if "/" not in self.api:
@@ -280,20 +297,18 @@ class OwnerChangeSpec:
     """A change of the object of a workload, or of an owner above it, as by `kubectl scale`."""
 
     at: Time = key("Time of the change.")
-    replicas: int | None = key(
-        "Number of pods after the change; unchanged if left out.", default=None
-    )
+    replicas: int | None = key("Number of pods after the change. Default: unchanged.", default=None)
     annotations: Mapping[str, str] = key("All annotations after the change.", factory=dict)
     owner: str = key(
-        "The changed owner above the workload, as Notebook/lab; the workload itself if left out.",
+        "Changed owner above the workload, as Notebook/lab. Default: the workload itself.",
         default="",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    name: str = key("Its name.")
-    namespace: str = key("Its namespace.")
+    name: str = key("Name of the workload.")
+    namespace: str = key("Namespace of the workload.")
     kind: str = key(
         "Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, Pod, or any custom kind.",
         default="Deployment",
@@ -304,47 +319,59 @@ class WorkloadSpec:
         "Deployment, a Notebook above a StatefulSet.",
         factory=tuple,
     )
-    replicas: int = key("How many pods at a time (of one Job or custom object).", default=1)
+    replicas: int = key(
+        "Number of pods at a time; with `arrivals`, of each Job or custom object.", default=1
+    )
     requests: Requests = key(
-        "The requests of its container `main`: a number of nvidia.com/gpu, or "
+        "Requests of the container `main`: a number of nvidia.com/gpu, or "
         "{nvidia.com/mig-1g.5gb: 1}.",
         factory=dict,
     )
-    containers: tuple[ContainerSpec, ...] = key(
-        "Several containers, instead of `requests`.", factory=tuple
+    containers: tuple[ContainerSpec, ...] = key("Containers, instead of `requests`.", factory=tuple)
+    claims: tuple[ClaimSpec, ...] = key("Devices by ResourceClaims (DRA).", factory=tuple)
+    labels: Mapping[str, str] = key("Labels of the pods.", factory=dict)
+    annotations: Mapping[str, str] = key("Annotations of the pods.", factory=dict)
+    from_: Time | None = key("Time of creation. Default: before the start.", default=None)
+    until: Time | None = key("Time of deletion. Default: never.", default=None)
+    arrivals: ArrivalsSpec | None = key(
+        "Times at which new pods, Jobs or custom objects are created.", default=None
     )
-    claims: tuple[ClaimSpec, ...] = key("Devices by ResourceClaim (DRA).", factory=tuple)
-    labels: Mapping[str, str] = key("Labels of its pods.", factory=dict)
-    annotations: Mapping[str, str] = key("Annotations of its pods.", factory=dict)
-    from_: Time | None = key(
-        "From when it exists; from before the start when left out.", default=None
+    lifetime: DrawnSpan | None = key(
+        "Duration of a pod. Default: it runs until it is deleted.", default=None
     )
-    until: Time | None = key("Deleted then; never when left out.", default=None)
-    arrivals: ArrivalsSpec | None = key("Pods or Jobs that come one after another.", default=None)
-    lifetime: DrawnSpan | None = key("How long a pod runs; for ever when left out.", default=None)
     pods: tuple[PodSpec, ...] = key("Pods with exact times.", factory=tuple)
     changes: tuple[OwnerChangeSpec, ...] = key(
-        "Later numbers of replicas and annotations; of workloads without `pods` and `arrivals`.",
+        "Changes of replicas and annotations, for workloads without `pods` and `arrivals`.",
         factory=tuple,
     )
-    node: str = key("Only on this node.", default="")
-    node_selector: Mapping[str, str] = key("Only on nodes with these labels.", factory=dict)
+    node: str = key("Node of the pods. Default: the scheduler chooses.", default="")
+    node_selector: Mapping[str, str] = key("Labels that the node of a pod must have.", factory=dict)
     scheduling: DrawnSpan = key(
-        "Creation to binding, when there is room.", default=_SCHEDULING, shown="1s..3s"
+        "Time from creation to binding, if a node has room.", default=_SCHEDULING, shown="1s..3s"
     )
     starting: DrawnSpan = key(
-        "Binding to the first start (images).", default=_STARTING, shown="3s..28s"
+        "Time from binding to the first start.", default=_STARTING, shown="3s..28s"
     )
-    stopping: DrawnSpan = key("From a deletion to the end.", default=_STOPPING, shown="1s..10s")
-    failures: Share = key("How many of its pods end with an error.", default=Fraction(0), shown="0")
-    restarts: RestartsSpec | None = key("Containers that end and start again.", default=None)
-    keep: Seconds = key("How long an ended pod's object stays.", default=KEPT_SECONDS, shown="10m")
+    stopping: DrawnSpan = key(
+        "Time from a deletion to the end.", default=_STOPPING, shown="1s..10s"
+    )
+    failures: Share = key(
+        "Share of the pods that end with an error.", default=Fraction(0), shown="0"
+    )
+    restarts: RestartsSpec | None = key("Restarts of the containers.", default=None)
+    keep: Seconds = key(
+        "Time for which the object of an ended pod is kept.", default=KEPT_SECONDS, shown="10m"
+    )
     utilisation: LoadNotation = key(
-        "How busy it is: 80, 10-30, idle, busy, burst, or phases.", default=BUSY_LOAD, shown="busy"
+        "Utilisation of the devices: 80, 10-30, idle, busy, burst, or phases.",
+        default=BUSY_LOAD,
+        shown="busy",
     )
-    memory_used_pct: int = key("How much of its devices' memory it fills.", default=80)
-    grace_seconds: int = key("terminationGracePeriodSeconds.", default=30)
-    priority: int = key("Its pods' priority; a higher one finds a place first.", default=0)
+    memory_used_pct: int = key("Percentage of the devices' memory that a pod uses.", default=80)
+    grace_seconds: int = key("terminationGracePeriodSeconds of the pods.", default=30)
+    priority: int = key(
+        "Priority of the pods; those with a higher priority are scheduled first.", default=0
+    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.replicas <= MAXIMUM_REPLICAS:
