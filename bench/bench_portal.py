@@ -85,6 +85,7 @@ SELECTIONS = {
             1 as weight_numerator, 1 as weight_denominator, 0 as uncertainty_seconds,
             to_timestamp(moment) as hour_started_at,
             to_timestamp(greatest(started, moment)) as segment_started_at,
+            to_timestamp(least(ended, moment + 3600)) as segment_ended_at,
             {seconds_between("moment", "moment + 3600")} as billable_seconds,
             {seconds_between("moment", "moment + 3600")} * {NANOS_PER_SECOND} as cost_nanos
         from lives, {HOURS} as hours (moment)
@@ -97,11 +98,6 @@ SELECTIONS = {
             if(hash(pod, moment) % 9 = 0, {3600 * NANOS_PER_SECOND}, 0) as idle_nanos
         from lives, {HOURS} as hours (moment)
         where started < moment + 3600 and moment < ended
-    """,
-    "fct_pod_periods": f"""
-        select {POD}, {WORKLOAD}, to_timestamp(min(started)) as first_started_at,
-            to_timestamp(max(ended)) as last_ended_at
-        from lives group by all
     """,
     "fct_forecasts": f"""
         select {PERIOD_NAME}, namespace as tenant, 'tenant' as subject, 'EUR' as currency,

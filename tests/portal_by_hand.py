@@ -87,19 +87,6 @@ def pod_rows(
             }
             for n in range(hours)
         ],
-        "fct_pod_periods": [
-            named
-            | workload
-            | shape
-            | {
-                "cluster_id": "c1",
-                "node_name": "gpu-1",
-                "device_count": 1,
-                "first_started_at": START,
-                "last_ended_at": START + hours * HOUR,
-                "cost_nanos": cost * hours,
-            }
-        ],
         "fct_gpu_health": [
             named
             | {

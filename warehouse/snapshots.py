@@ -8,7 +8,8 @@ Not here: opening them for a request (`warehouse.snapshot_reader`), or who may r
 
 Most rows are hours of pods. `fct_pod_hours` of a snapshot is a view of two tables in the schema
 `stored`: the texts of each pod with a number, and its hours with this number instead of the texts.
-`pod_days` of a tenant, the sums that pages of whole months show, is such a view of their days.
+`pod_days` of a tenant, the sums that pages of whole months show, is such a view of their days, and
+`fct_pod_periods` one of the texts alone.
 
 A file is named by the hash of its rows. One whose rows did not change is not written again, and a
 file never changes while a request reads it. All snapshots are switched by one rename of the index.
@@ -43,44 +44,60 @@ from warehouse.reports.usage import costs_of_last_hours
 from warehouse.store import UNREADABLE, make_folder, write_whole
 
 INDEX = "index.json"
-FORMAT = 10
+FORMAT = 11
 """Part of each name: a new version of this module writes every file again."""
 
-BLOCK_BYTES = 16_384
+SMALL_BLOCKS = "block_size 16384, "
 """The smallest block of DuckDB. With the usual 256 KB a tenant without use would take megabytes."""
 
 POD_HOURS = "fct_pod_hours"
 OF_PODS = {POD_HOURS: "hours", "pod_days": "days"}
 """Views of a snapshot, and the stored tables that they join to the texts of pods."""
 
-SLOW_COMPRESSION = "dict_fsst,fsst,zstd"
-"""Methods of DuckDB that took a third of the time to write a file, and made it a tenth smaller."""
+_OF_PODS = """
+    select
+        * exclude (number, first_started_at, last_ended_at)
+        replace (cast(cost_nanos as decimal(38, 0)) as cost_nanos)
+    from stored.{stored}
+    inner join stored.pods using (number)
+"""
+_POD_PERIODS = """
+    select
+        billing_period,
+        tenant,
+        cluster_id,
+        pod_uid,
+        max(workload_kind) as workload_kind,
+        max(workload_name) as workload_name,
+        max(node_name) as node_name,
+        max(gpu_class) as gpu_class,
+        max(mig_profile) as mig_profile,
+        min(first_started_at) as first_started_at,
+        max(last_ended_at) as last_ended_at
+    from stored.pods
+    group by billing_period, tenant, cluster_id, pod_uid, resource
+"""
 
 _HOUR_COLUMNS = """
-    billing_period, tenant, belongs_to, cluster_id, hour_started_at, pod_uid, pod_name,
+    billing_period, tenant, belongs_to, cluster_id, hour_started_at, pod_uid, pod_name, node_name,
     workload_kind, workload_name, resource, device_count, gpu_class, mig_profile,
     segment_started_at, billable_seconds, uncertainty_seconds, weight_numerator,
     weight_denominator, currency, cost_nanos
 """
 READ_COLUMNS = {
     POD_HOURS: f"""
-        {_HOUR_COLUMNS}, node_name, segment_ended_at, state, running_seconds, held_seconds,
+        {_HOUR_COLUMNS}, segment_ended_at, state, running_seconds, held_seconds,
         lifecycle_seconds, sampled_seconds, compute_share_numerator, compute_share_denominator,
         method, method_reason
     """,
     "fct_gpu_use": """
         billing_period, tenant, cluster_id, node_name, pod_uid, pod_name, device_uuid, gpu_index,
-        instance_id, hour_started_at, allocated_seconds, use_millionths_average, is_idle,
-        idle_seconds, idle_nanos
+        instance_id, hour_started_at, idle_seconds, idle_nanos
     """,
 }
 """Of the two largest marts, the columns that any page reads. A page that needs another one adds it
 here."""
 
-_POD_COLUMNS = """
-    billing_period, tenant, cluster_id, pod_uid, pod_name, node_name, workload_kind, workload_name,
-    gpu_class, mig_profile, first_started_at, last_ended_at
-"""
 _FORECAST_COLUMNS = """
     billing_period, tenant, subject, currency, forecast_nanos, forecast_low_nanos,
     forecast_high_nanos, forecast_method, budget_nanos, has_budget, budget_used_millionths
@@ -91,9 +108,9 @@ _POD_DAYS = """
         date_trunc('day', hour_started_at) as usage_day,
         min(hour_started_at) as hour_started_at,
         min(segment_started_at) as segment_started_at,
-        sum(billable_seconds) as billable_seconds,
-        sum(uncertainty_seconds) as uncertainty_seconds,
-        sum(cost_nanos) as cost_nanos
+        cast(sum(billable_seconds) as bigint) as billable_seconds,
+        cast(sum(uncertainty_seconds) as bigint) as uncertainty_seconds,
+        cast(sum(cost_nanos) as bigint) as cost_nanos
     from stored.hours
     group by all
     order by number
@@ -104,14 +121,18 @@ _POD_USE = """
         tenant,
         cluster_id,
         pod_uid,
-        sum(use_millionths_average * allocated_seconds)
-            filter (use_millionths_average is not null) as used,
-        sum(allocated_seconds) filter (use_millionths_average is not null) as measured_seconds,
-        sum(idle_nanos) as idle_nanos,
+        cast(
+            sum(use_millionths_average * allocated_seconds)
+            filter (use_millionths_average is not null) as bigint
+        ) as used,
+        cast(
+            sum(allocated_seconds) filter (use_millionths_average is not null) as bigint
+        ) as measured_seconds,
+        cast(sum(idle_nanos) as bigint) as idle_nanos,
         min(hour_started_at) as first_hour,
         max(hour_started_at) as last_hour,
         max(hour_started_at) filter (not is_idle) as last_busy_hour
-    from marts.fct_gpu_use
+    from w.marts.fct_gpu_use
     where tenant <> ''
     group by all
 """
@@ -121,8 +142,8 @@ TENANT_MARTS: Mapping[str, str] = {
     "where subject = 'tenant'",
     "fct_outage_credits": "select billing_period, tenant, cluster_id, belongs_to, currency, "
     "credit_nanos from marts.fct_outage_credits where belongs_to = 'tenant'",
-    POD_HOURS: f"select {_HOUR_COLUMNS} from marts.{POD_HOURS} where belongs_to = 'tenant'",
-    "fct_pod_periods": f"select {_POD_COLUMNS} from marts.fct_pod_periods",
+    POD_HOURS: f"select {_HOUR_COLUMNS}, segment_ended_at from marts.{POD_HOURS} "
+    "where belongs_to = 'tenant'",
     "fct_quotas": "select * from marts.fct_quotas",
     "pod_costs": "from pod_costs",
     "pod_use": _POD_USE,
@@ -374,6 +395,15 @@ _TENANT_CLUSTERS = """
     union select billing_period, cluster_id, namespace from marts.dim_namespaces
     union select billing_period, cluster_id, tenant from marts.fct_quotas
 """
+_TENANT_LABELS = """
+    select labels.*, pods.tenant
+    from marts.dim_pod_labels as labels
+    inner join (
+        select distinct billing_period, cluster_id, pod_uid, tenant
+        from of_tenants_fct_pod_hours
+    ) as pods
+        using (billing_period, cluster_id, pod_uid)
+"""
 _PROVIDER_PERIODS = """
     create view provider_periods as
     select
@@ -387,7 +417,6 @@ _PROVIDER_PERIODS = """
 """
 # Complete until the first gap in a cluster of the tenant; a closed period to its end.
 _TENANT_PERIODS = """
-    create view of_tenants_periods as
     with gaps as (
         select billing_period, tenant, min(started_at) as started_at
         from of_tenants_coverage
@@ -448,11 +477,12 @@ def write_snapshots(
         scratch.unlink(missing_ok=True)
         try:
             with connected(":memory:") as connection:
-                connection.execute(f"set disabled_compression_methods = '{SLOW_COMPRESSION}'")
+                # The rows of a file are written once, without a log.
+                connection.execute("set checkpoint_threshold = '1KB'")
                 connection.execute(f"attach '{_quoted(scratch)}' as scratch")
                 connection.execute(f"attach '{_quoted(home.warehouse_path)}' as w (read_only)")
-                _gather(connection, periods, documents, corrections, budget_steps, stops)
-                return _write(connection, home.snapshots)
+                owned = _gather(connection, periods, documents, corrections, budget_steps, stops)
+                return _write(connection, home.snapshots, owned)
         except (duckdb.CatalogException, duckdb.BinderException) as cause:
             names = tuple(one.billing_period for one in periods)
             said = str(cause).splitlines()[0]
@@ -462,8 +492,9 @@ def write_snapshots(
             scratch.with_name(f"{scratch.name}.wal").unlink(missing_ok=True)
 
 
-def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapshots:
-    owned = _tenant_tables()
+def _write(
+    connection: duckdb.DuckDBPyConnection, folder: Path, owned: Sequence[str]
+) -> WrittenSnapshots:
     hashes = {table: _rows_by_tenant(connection, table) for table in owned}
     names = {
         tenant: _name(tenant, *(of_table.get(tenant, "") for of_table in hashes.values()))
@@ -477,18 +508,17 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> WrittenSnapsh
     is_new = not (folder / provider).is_file()
     if changed or is_new:
         _store_pod_hours(connection)
-    others = [table for table in owned if table != POD_HOURS]
-    _sort_by_tenant(connection, others, changed)
-    own = "select * from scratch.sorted.{} where tenant = $tenant"
-    select = {table: own.format(table) for table in others}
+    own = "select * from scratch.of_tenants_{} where tenant = $tenant"
+    select = {table: own.format(table) for table in owned if table != POD_HOURS}
     columns = columns_of(connection, "main", f"of_tenants_{POD_HOURS}")
+    del columns["segment_ended_at"]  # pages read the end of a pod only, which `stored.pods` has
     numbers = _numbers_by_tenant(connection) if changed else {}
 
     def write(tenant: str) -> None:
         stored = _stored_pod_hours(columns, *numbers.get(tenant, (1, 0)))
         with connection.cursor() as cursor:
             path = folder / names[tenant]
-            _write_file(cursor, path, select | stored, {"tenant": tenant})
+            _write_file(cursor, path, select | stored, {"tenant": tenant}, SMALL_BLOCKS)
 
     # A file this small is written by one thread; several files are written at a time.
     connection.execute("set threads = 1")
@@ -514,13 +544,15 @@ def _gather(
     corrections: Sequence[Correction],
     budget_steps: Sequence[BudgetStep],
     stops: Sequence[StoppedWorkload],
-) -> None:
-    """Views and tables with every row that any snapshot has, under the names in the files."""
+) -> list[str]:
+    """Views and tables with every row that any snapshot has, under the names in the files.
+
+    The tables of tenants are returned.
+    """
     connection.execute("use w")
     marts = set(mart_names(connection))
     quality = set(mart_names(connection, "quality"))
     connection.execute("use scratch")
-    connection.execute("create schema sorted")
     connection.execute("create schema marts")
     connection.execute("create schema stored")
     others = ("dim_namespaces", "dim_pod_labels", "fct_coverage")
@@ -549,62 +581,53 @@ def _gather(
     connection.execute(f"create view findings as {findings}")
     for mart in PROVIDER_MARTS:
         connection.execute(f"create view {mart} as from marts.{mart}")
-    for mart, select in TENANT_MARTS.items():
-        kind = "table" if mart == "pod_use" else "view"  # it is read twice
-        connection.execute(f"create {kind} of_tenants_{mart} as {select}")
-    connection.execute(
-        "create view of_tenants_dim_pod_labels as "
-        "select labels.*, pods.tenant from marts.dim_pod_labels as labels inner join ("
-        "select distinct billing_period, cluster_id, pod_uid, tenant from of_tenants_fct_pod_hours"
-        ") as pods using (billing_period, cluster_id, pod_uid)"
-    )
-    for table in ("budget_steps", "documents", "document_files", "stops"):
-        connection.execute(f"create view of_tenants_{table} as from {table}")
-    connection.execute(_TENANTS)
+    connection.execute(f"create view of_tenants_{POD_HOURS} as {TENANT_MARTS[POD_HOURS]}")
     connection.execute(_TENANT_CLUSTERS)
-    for table in ("coverage", "dim_clusters"):
-        connection.execute(
-            f"create table of_tenants_{table} as select * from {table} "
-            "inner join tenant_clusters using (billing_period, cluster_id)"
-        )
+    shared = "select * from {} inner join tenant_clusters using (billing_period, cluster_id)"
+    beside = ("budget_steps", "documents", "document_files", "stops")
+    selections = {
+        **TENANT_MARTS,
+        **{table: f"from {table}" for table in beside},
+        **{table: shared.format(table) for table in ("coverage", "dim_clusters")},
+        "dim_pod_labels": _TENANT_LABELS,
+    }
+    del selections[POD_HOURS]
+    for table, selection in selections.items():
+        _own_rows(connection, table, selection)
+    connection.execute(_TENANTS)
     connection.execute(_PROVIDER_PERIODS)
-    connection.execute(_TENANT_PERIODS)
+    _own_rows(connection, "periods", _TENANT_PERIODS)
     connection.execute("create view tenant_periods as from of_tenants_periods")
+    return [POD_HOURS, *selections, "periods"]
 
 
-def _tenant_tables() -> tuple[str, ...]:
-    tables = ("budget_steps", "coverage", "dim_clusters", "dim_pod_labels", "document_files")
-    return (*TENANT_MARTS, *tables, "documents", "periods", "stops")
-
-
-def _sort_by_tenant(
-    connection: duckdb.DuckDBPyConnection, owned: Iterable[str], changed: Iterable[str]
-) -> None:
-    """Each tenant's rows side by side, so that a file is written without reading all others'."""
-    wanted = {"tenants": sorted(changed)}
-    for table in owned:
-        connection.execute(
-            f"create table sorted.{table} as from of_tenants_{table} "
-            "where list_contains($tenants, tenant) order by tenant",
-            wanted,
-        )
+def _own_rows(connection: duckdb.DuckDBPyConnection, table: str, selection: str) -> None:
+    """The rows of all tenants, each tenant's side by side: a file is written without reading all
+    others'."""
+    connection.execute(f"create table of_tenants_{table} as {selection} order by tenant")
 
 
 def _store_pod_hours(connection: duckdb.DuckDBPyConnection) -> None:
     """Number the pods, those of a tenant in one range, and sort all hours by this number.
 
     A text takes as long to write as all numbers of a row together, and a row has 16 texts. Rows are
-    compared by a hash of their texts: only rows of one pod need different hashes.
+    compared by a hash of their texts: only rows of one pod need different hashes. The cost of a
+    pod's hour is stored as BIGINT, which is written in half the time; the view has the mart's type.
     """
     columns = columns_of(connection, "marts", POD_HOURS)
     texts = _texts(columns)
     others = ", ".join(f"any_value({name}) as {name}" for name in texts if name != "pod_uid")
-    rest = ", ".join(name for name in columns if name not in texts)
+    rest = ", ".join(
+        f"cast({name} as bigint) as {name}" if kind.startswith("DECIMAL") else name
+        for name, kind in columns.items()
+        if name not in texts
+    )
     hours = f"(select *, hash({', '.join(texts)}) as texts_hash from marts.{POD_HOURS})"
     connection.execute(
-        "create table stored.pods as select "
-        "row_number() over (order by belongs_to, tenant, pod_uid, texts_hash) as number, * from "
-        f"(select pod_uid, texts_hash, {others} from {hours} group by pod_uid, texts_hash)"
+        "create table stored.pods as select row_number() over () as number, * from "
+        f"(select pod_uid, texts_hash, {others}, min(segment_started_at) as first_started_at, "
+        f"max(segment_ended_at) as last_ended_at from {hours} group by pod_uid, texts_hash "
+        "order by belongs_to, tenant, pod_uid, texts_hash)"
     )
     connection.execute(
         f"create table stored.hours as select number, {rest} from {hours} "
@@ -632,7 +655,7 @@ def _stored_pod_hours(columns: Mapping[str, str], first: int, last: int) -> dict
     rest = [name for name in columns if name not in texts]
     number = f"number - {first - 1} as number"
     selections = {
-        "pods": f"{number}, {', '.join(texts)}",
+        "pods": f"{number}, {', '.join(texts)}, first_started_at, last_ended_at",
         "hours": f"{number}, {', '.join(rest)}",
         "days": f"* replace ({number})",
     }
@@ -675,24 +698,25 @@ def _write_file(
     path: Path,
     select: Mapping[str, str],
     parameters: Mapping[str, str],
+    options: str = "",
 ) -> None:
     """Write the selected tables, and the views of stored ones."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     snapshot = f"snapshot_{path.stem}"
-    connection.execute(f"attach '{_quoted(unfinished)}' as {snapshot} (block_size {BLOCK_BYTES})")
+    connection.execute(
+        f"attach '{_quoted(unfinished)}' as {snapshot} ({options}storage_version 'latest')"
+    )
     with transaction(connection):
         connection.execute(f"create schema {snapshot}.stored")
         for table, statement in select.items():
             own = parameters if "$tenant" in statement else {}
             connection.execute(f"create table {snapshot}.{table} as {statement}", own)
-    connection.execute(f"use {snapshot}")
-    for view, stored in OF_PODS.items():
-        if f"stored.{stored}" in select:
-            connection.execute(
-                f"create view {view} as select * exclude (number) "
-                f"from stored.{stored} inner join stored.pods using (number)"
-            )
+        connection.execute(f"use {snapshot}")
+        for view, stored in OF_PODS.items():
+            if f"stored.{stored}" in select:
+                connection.execute(f"create view {view} as {_OF_PODS.format(stored=stored)}")
+        connection.execute(f"create view fct_pod_periods as {_POD_PERIODS}")
     connection.execute("use scratch")
     connection.execute(f"detach {snapshot}")
     unfinished.replace(path)

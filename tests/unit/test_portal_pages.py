@@ -100,7 +100,7 @@ def test_now_is_the_last_complete_hour_of_the_clusters_of_the_tenant(tmp_path: P
     for row in marts["fct_pod_hours"]:
         if row["hour_started_at"] == START + 2 * HOUR:
             row["cost_nanos"] = TWO_USD / 2
-    for mart in ("fct_pod_hours", "fct_pod_periods", "fct_gpu_use", "fct_quotas"):
+    for mart in ("fct_pod_hours", "fct_gpu_use", "fct_quotas"):
         for row in marts[mart]:
             row["cluster_id"] = "c2" if row["tenant"] == OTHER else "c1"
     east = [row for row in marts["fct_coverage"] if row["cluster_id"] == "c1"]
@@ -192,9 +192,10 @@ def test_a_workload_is_idle_since_the_hour_after_its_last_use(portal: Portal) ->
 def test_pods_have_their_gpu_class_and_shapes(tmp_path: Path) -> None:
     """Pod `a` has one whole card; pod `b` has MIG instances of two shapes."""
     marts = marts_of()
-    [other] = [row for row in marts["fct_pod_periods"] if row["pod_uid"] == "b"]
-    marts["fct_pod_periods"].append(other | {"mig_profile": "2g.20gb"})
-    other["mig_profile"] = "1g.10gb"
+    for row in [row for row in marts["fct_pod_hours"] if row["pod_uid"] == "b"]:
+        row |= {"resource": "nvidia.com/mig-1g.10gb", "mig_profile": "1g.10gb"}
+        second = {"resource": "nvidia.com/mig-2g.20gb", "mig_profile": "2g.20gb"}
+        marts["fct_pod_hours"].append(row | second | {"cost_nanos": 0})
     portal = portal_at(tmp_path, marts)
     rows = portal.get(f"/api/v1/tenants/{OWN}/pods").json()["rows"]
     assert [(row["pod_uid"], row["gpu_class"], row["mig_profile"]) for row in rows] == [
@@ -623,12 +624,6 @@ def test_an_earlier_month_has_its_own_numbers_under_its_address(tmp_path: Path) 
         if mart == "fct_pod_hours":
             earlier["segment_started_at"] = first["segment_started_at"] - days
         marts[mart].append(first | earlier)
-    [pod, *_] = marts["fct_pod_periods"]
-    marts["fct_pod_periods"].append(
-        pod
-        | {"billing_period": "2026-09", "first_started_at": START - days}
-        | {"last_ended_at": START - days + HOUR}
-    )
     for row in list(marts["fct_coverage"]) + list(marts["dim_clusters"]):
         place = "fct_coverage" if "source" in row else "dim_clusters"
         moved = {"hour_started_at": START - days} if place == "fct_coverage" else {}
@@ -756,8 +751,7 @@ def test_the_map_of_a_thousand_nodes_is_paged_and_small(tmp_path: Path) -> None:
         for name in names
         for uuid, instance in ((f"MIG-{name}", "1"), (f"MIG-{name}-b", "2"))
     ]
-    own = [*marts["fct_pod_hours"], *marts["fct_pod_periods"], *marts["fct_gpu_use"]]
-    for row in own:
+    for row in [*marts["fct_pod_hours"], *marts["fct_gpu_use"]]:
         if row["pod_uid"] == "a":
             row |= {"node_name": "node-0500"}
         if row["pod_uid"] == "a" and "device_uuid" in row:

@@ -68,8 +68,7 @@ def marts(*pods: Mapping[str, Any], tenants: Sequence[str] = ("vision", OTHER)) 
         of_pods = {"pod_uid", "cost_nanos"} if "pod" in mart else set()
         names = {"tenant", "belongs_to", "cluster_id"} | of_pods
         rows[mart] = [{key: one[key] for key in names} for one in pods]
-    for mart in ("fct_pod_periods", "fct_gpu_use"):
-        rows[mart] = [{"tenant": one["tenant"], "pod_uid": one["pod_uid"]} for one in pods]
+    rows["fct_gpu_use"] = [{"tenant": one["tenant"], "pod_uid": one["pod_uid"]} for one in pods]
     for mart in ("fct_quotas", "fct_forecasts"):
         subject = {"subject": "tenant"} if mart == "fct_forecasts" else {}
         rows[mart] = [{"tenant": one["tenant"]} | subject for one in pods]
@@ -151,10 +150,9 @@ def test_only_snapshots_with_changed_rows_are_written(tmp_path: Path) -> None:
 
 
 def test_usage_of_another_tenant_does_not_change_a_snapshot(tmp_path: Path) -> None:
-    alone, _ = snapshots_of(tmp_path / "one", marts(pod("vision", "a"), tenants=["vision"]))
-    together, _ = snapshots_of(
-        tmp_path / "two", marts(pod("vision", "a"), pod(OTHER, "b"), pod(OTHER, "c"))
-    )
+    own = (pod("vision", "a"), pod("vision", "c"))  # the other tenant's pod is between them
+    alone, _ = snapshots_of(tmp_path / "one", marts(*own, tenants=["vision"]))
+    together, _ = snapshots_of(tmp_path / "two", marts(*own, pod(OTHER, "b"), pod(OTHER, "d")))
     versions = [Snapshots(home.snapshots).version("vision") for home in (alone, together)]
     assert versions[0] == versions[1]
     assert contents(alone, "vision") == contents(together, "vision")
