@@ -3,7 +3,7 @@
 Put here: posting alerts, reading the present ones, and the addresses of all peers.
 Not here: which alerts there are, or when they are sent.
 
-Alertmanagers share their notifications but not their alerts: an alert is posted to each of them.
+The peers share notifications but not alerts, so each alert is posted to every peer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from domain.interval import format_instant
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
 BODY_BYTES_LIMIT = 64 << 20
-"""Alertmanager itself does not work well with more than some ten thousand alerts."""
+"""Enough for more alerts than an Alertmanager can process, some ten thousand."""
 
 T = TypeVar("T")
 
@@ -42,8 +42,8 @@ class AlertmanagerFailed(TemporarilyUnavailable):
         super().__init__(
             where=f"Alertmanager {peer}",
             seen=seen,
-            why="alerts that no Alertmanager has accepted reach nobody; they are sent again by the "
-            "next run",
+            why="alerts that no Alertmanager has accepted cause no notification; the next run "
+            "sends them again",
             remedy="check the URL, the token and its rights; then run gpu-ledger alerts send",
         )
 
@@ -60,7 +60,7 @@ class Alert:
 
 
 class PresentAlert(msgspec.Struct, frozen=True):
-    """An alert that an Alertmanager has now."""
+    """An alert in an Alertmanager."""
 
     labels: dict[str, str]
     fingerprint: str
@@ -153,9 +153,10 @@ class Alertmanager:
 
 
 def peer_addresses(url: str) -> list[str]:
-    """Every address of the server's name, such as those of a headless Service.
+    """All addresses of the host name, for example of a headless Service.
 
-    [""] where the name has only one, or where it cannot be resolved: the request says why.
+    [""] if the name has only one address, or cannot be resolved; the request then fails with the
+    reason.
     """
     there = urlsplit(url)
     port = there.port or (443 if there.scheme == "https" else 80)

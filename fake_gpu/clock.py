@@ -1,6 +1,6 @@
-"""The one clock of the simulated clusters: fixed, live, fast, or driven from outside.
+"""The clock of the simulated clusters: fixed, running at a speed, or driven by requests.
 
-Put here: the virtual time, and waiting for it.
+Put here: the virtual time, and waits for an instant.
 Not here: the events of an instant (`fleet`), or the HTTP endpoint that drives it (`serve`).
 
 A driven clock stands still until `advance_to`. Servers of the fleet register a listener, which is
@@ -22,13 +22,13 @@ from domain.interval import format_instant, require_instant
 Mode = Literal["fixed", "driven", "running"]
 Listener = Callable[[datetime], None]
 
-# Ten thousand virtual seconds a second are a month in under five minutes; beyond that the
-# millisecond steps of the machine's clock become minutes of the fleet.
+# With ten thousand virtual seconds per second, a month takes less than five minutes. With a higher
+# speed, milliseconds of the machine's clock would become minutes of the fleet.
 MAXIMUM_SPEED = 10_000.0
 
-# The longest wait before a waiter of a running clock reads it again, in real seconds: so
-# that closing the clock is noticed soon.
-LONGEST_NAP_SECONDS = 0.5
+# Longest wait, in real seconds, until a waiter of a running clock reads it again: a closed clock
+# ends all waits within this time.
+LONGEST_WAIT_SECONDS = 0.5
 
 
 class SimulatedPastIsFixed(WrongUse):
@@ -39,7 +39,7 @@ class SimulatedPastIsFixed(WrongUse):
 
 
 class VirtualClock:
-    """Implements `domain.clock.Clock`; safe to be used by many threads."""
+    """Implements `domain.clock.Clock`; it can be used by several threads."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class VirtualClock:
             raise SimulatedPastIsFixed(
                 where="the clock of the simulated fleet",
                 seen=f"speed {speed:g} is not above 0 and at most {MAXIMUM_SPEED:g}",
-                why="time has to pass, and listeners have to keep up with it",
-                remedy="give --speed between 0.001 and 10000, or drive the clock yourself",
+                why="simulated time must advance, and listeners must be able to follow it",
+                remedy="give --speed between 0.001 and 10000, or use --driven",
             )
         self.mode: Mode = mode
         self.speed = speed
@@ -88,7 +88,7 @@ class VirtualClock:
         """Move a driven clock forward; returns when every listener has been called."""
         target = require_instant(instant, "advance_to")
         with self._advancing:
-            self._refuse(target)
+            self._require_possible(target)
             with self._changed:
                 self._origin = target
             for listener in list(self._listeners):
@@ -106,7 +106,7 @@ class VirtualClock:
         with self._changed:
             while not self._closed and (left := self._seconds_until(instant)) > 0:
                 if self.mode == "running":
-                    self._changed.wait(min(left / self.speed, LONGEST_NAP_SECONDS))
+                    self._changed.wait(min(left / self.speed, LONGEST_WAIT_SECONDS))
                 else:
                     self._changed.wait()
 
@@ -121,7 +121,7 @@ class VirtualClock:
             self._closed = True
             self._changed.notify_all()
 
-    def _refuse(self, target: datetime) -> None:
+    def _require_possible(self, target: datetime) -> None:
         if self.mode != "driven":
             raise SimulatedPastIsFixed(
                 where="the clock of the simulated fleet",
@@ -140,17 +140,17 @@ class VirtualClock:
 
 
 def fixed(instant: datetime) -> VirtualClock:
-    """A clock that stands."""
+    """A clock that does not advance."""
     return VirtualClock(instant, "fixed")
 
 
 def driven(start: datetime) -> VirtualClock:
-    """A clock that is set from outside."""
+    """A clock that advances on request."""
     return VirtualClock(start, "driven")
 
 
 def running(start: datetime, speed: float = 1.0) -> VirtualClock:
-    """A clock that goes by itself: `speed` virtual seconds in a second."""
+    """A clock that advances by `speed` virtual seconds per second."""
     return VirtualClock(start, "running", speed)
 
 

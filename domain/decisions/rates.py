@@ -1,16 +1,17 @@
-"""Which price applies, and large changes of a price.
+"""The price that applies, and large changes of a price.
 
 Put here: the price of a cluster, class, profile and instant; changes that need a second name.
-Not here: how a price is multiplied and rounded (`domain.money`), or whether a missing name blocks a
-close (`quality` makes a finding of it).
+Not here: multiplication and rounding of a price (`domain.money`), or the finding about a missing
+name (`quality`).
 
-A row that names the cluster or the profile wins over one that does not. A row that names only the
-cluster and one that names only the profile are equally specific: a third row must name both.
+A row that names the cluster or the profile takes precedence over a row that does not. A row that
+names only the cluster and a row that names only the profile are equally specific: a third row must
+name both.
 
-The commonest way to get a whole month wrong is a price wrong by a factor of ten or a hundred. A
-price changes when the row that applies changes: a row begins, a more specific row begins, or one
-ends and the more general row applies again. A profile's own price is not compared with the price of
-the whole card: that would need the geometry of the card.
+A price that is wrong by a factor of ten or a hundred is the most frequent large error of a month. A
+price changes when another row applies: a row begins, a more specific row begins, or a more specific
+row ends and the general row applies again. The price of a profile is not compared with the price of
+the whole card, because that would need the geometry of the card.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ class Rates:
     def find(
         self, cluster_id: str, gpu_class: str, mig_profile: str, instant: datetime
     ) -> Rate | None:
-        """The price that holds, or None; raises where two are equally specific."""
+        """The price that applies, or None; raises if two rows are equally specific."""
         for keys in _from_most_specific(cluster_id, gpu_class, mig_profile):
             rows = [rate for key in keys for rate in self._by_key.get(key, ())]
             valid = [rate for rate in rows if rate.validity.contains(instant)]
             if len(valid) > 1:
-                where = _described(cluster_id, gpu_class, mig_profile)
+                where = _describe(cluster_id, gpu_class, mig_profile)
                 raise _two_rates(f"{where} at {format_instant(instant)}", *valid[:2])
             if valid:
                 return valid[0]
@@ -56,7 +57,7 @@ class Rates:
     def spans(
         self, cluster_id: str, gpu_class: str, mig_profile: str, window: Interval
     ) -> list[tuple[Interval, Rate | None]]:
-        """The window, cut where the price changes: each piece with its price or None."""
+        """The intervals of the window with one price each; None where no price applies."""
         levels = _from_most_specific(cluster_id, gpu_class, mig_profile)
         rows = [rate for keys in levels for key in keys for rate in self._by_key.get(key, ())]
         pieces = window.split_at(edge for rate in rows for edge in rate.validity.edges())
@@ -82,7 +83,7 @@ class Rates:
             for of_profile in self._by_key["", gpu_class, mig_profile]:
                 left = _undecided_time(of_cluster, of_profile, deciding)
                 if left:
-                    where = _described(cluster_id, gpu_class, mig_profile)
+                    where = _describe(cluster_id, gpu_class, mig_profile)
                     since = format_instant(left[0].started_at)
                     yield _two_rates(f"{where} from {since}", of_cluster, of_profile)
 
@@ -99,14 +100,14 @@ def _from_most_specific(cluster_id: str, gpu_class: str, mig_profile: str) -> li
     return [of_both, [(cluster_id, gpu_class, WHOLE), ("", gpu_class, mig_profile)], any_whole]
 
 
-def _described(cluster_id: str, gpu_class: str, mig_profile: str) -> str:
+def _describe(cluster_id: str, gpu_class: str, mig_profile: str) -> str:
     return f"{gpu_class} / {mig_profile} in {cluster_id or 'any cluster'}"
 
 
 def _two_rates(where: str, first: Rate, second: Rate) -> DecisionsContradict:
     lines = " and ".join(
         f"line {rate.line} ({rate.money_per_hour} per hour for "
-        f"{_described(rate.cluster_id, rate.gpu_class, rate.mig_profile)}, {rate.validity})"
+        f"{_describe(rate.cluster_id, rate.gpu_class, rate.mig_profile)}, {rate.validity})"
         for rate in (first, second)
     )
     return DecisionsContradict(
@@ -121,7 +122,7 @@ _END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def _undecided_time(one: Rate, other: Rate, deciding: Iterable[Rate]) -> list[Interval]:
-    """When both hold and no deciding row does."""
+    """The time in which both rows apply, and no row that names cluster and profile."""
     whole = Interval(one.valid_from, one.valid_until or _END_OF_TIME)
     common = other.validity.clipped_to(whole)
     if common is None:
@@ -133,7 +134,7 @@ def _undecided_time(one: Rate, other: Rate, deciding: Iterable[Rate]) -> list[In
 # Large changes ------------------------------------------------------------------------------------
 
 LARGEST_CHANGE_PERCENT = 25
-"""A change of exactly a quarter needs one name."""
+"""Only a larger change needs a second name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,8 @@ class PriceChange:
     at: datetime
 
     @property
-    def brought_by(self) -> Rate:
-        """The row that needs the second name: the one that begins then, or else ends."""
+    def changed_row(self) -> Rate:
+        """The row that needs the second name: it begins at `at`, or else ends then."""
         return self.now if self.now.valid_from == self.at else self.before
 
     @property
@@ -157,7 +158,7 @@ class PriceChange:
         return difference * 100 > self.before.rate_nanos_per_hour * LARGEST_CHANGE_PERCENT
 
     def applies_in(self, window: Interval) -> bool:
-        """Whether anything in the window is billed at the new price."""
+        """Whether the new price applies in a part of the window."""
         piece = self.now.validity.clipped_to(window)
         return piece is not None and self.at < piece.ended_at
 
@@ -171,12 +172,12 @@ class PriceChange:
 
 
 class PriceChangeNeedsSecondName(BadInput):
-    """A price that changes by more than a quarter, signed by one person."""
+    """A price changes by more than a quarter, and its row has one name."""
 
     code = "DEC-003"
 
     def __init__(self, change: PriceChange) -> None:
-        now, before, row = change.now, change.before, change.brought_by
+        now, before, row = change.now, change.before, change.changed_row
         super().__init__(
             where=f"rates.csv line {row.line}, column second_name",
             seen=f"from {format_instant(change.at)} {now.gpu_class} / {now.mig_profile} costs "
@@ -193,11 +194,11 @@ def unsigned_price_changes(rates: Iterable[Rate]) -> list[PriceChangeNeedsSecond
     same_thing: defaultdict[tuple[str, str], list[Rate]] = defaultdict(list)
     for rate in rates:
         same_thing[rate.gpu_class, rate.mig_profile].append(rate)
-    unsigned: dict[PriceChange, None] = {}  # each once, even when several clusters see it
+    unsigned: dict[PriceChange, None] = {}  # each once, even if it concerns several clusters
     for _, rows in sorted(same_thing.items()):
         for cluster_id in sorted({rate.cluster_id for rate in rows}):
             for change in _changes([r for r in rows if r.cluster_id in ("", cluster_id)]):
-                if change.is_large and not change.brought_by.second_name:
+                if change.is_large and not change.changed_row.second_name:
                     unsigned[change] = None
     return [PriceChangeNeedsSecondName(change) for change in unsigned]
 
@@ -207,8 +208,8 @@ def unsigned_since(
 ) -> list[PriceChangeNeedsSecondName]:
     """The large changes at `at` from the sealed prices to the present ones.
 
-    A price that was edited in place shows no change within the present table, only compared with
-    the copy of the last close.
+    The present table alone does not show that a price was edited in place; the comparison with the
+    copy of the last close does.
     """
     until = [replace(rate, valid_until=at) for rate in sealed if rate.validity.contains(_last(at))]
     since = [
@@ -225,7 +226,7 @@ def _last(at: datetime) -> datetime:
 
 
 def _changes(rows: list[Rate]) -> Iterator[PriceChange]:
-    """The price before and after every edge; over a gap, the last one before it counts."""
+    """The price before and after each change; after a gap, the last price before it counts."""
     before: Rate | None = None
     for edge in sorted({edge for rate in rows for edge in rate.validity.edges()}):
         now = _applying_at(rows, edge)

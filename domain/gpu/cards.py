@@ -25,20 +25,20 @@ from domain.mig.placing import gpu_instances
 from domain.mig.profile import MigProfile, parse_profile
 
 MOST_CARDS = 100_000
-"""On one node; a capacity beyond it is damaged and is not packed."""
+"""On one node. A larger capacity is an error of the source; its packing is not calculated."""
 
 
 class HowKnown(StrEnum):
     """The basis of a number of cards."""
 
-    LABEL = "label"  # the node's label counts its cards
-    CAPACITY = "capacity"  # the capacity counts cards, or a known part of each
-    LAYOUTS = "layouts"  # at least so many, over all layouts that the capacity allows
+    LABEL = "label"  # a label of the node has the number of its cards
+    CAPACITY = "capacity"  # the capacity counts cards, or equal parts of cards
+    LAYOUTS = "layouts"  # the smallest number, over all layouts that the capacity permits
 
 
 @dataclass(frozen=True, slots=True)
 class CardCount:
-    """The cards of one product on one node: at least and at most."""
+    """The smallest and the largest number of cards of one product on one node."""
 
     product: str
     gpu_class: str
@@ -69,7 +69,7 @@ class NodeCards:
 
 @dataclass(slots=True)
 class _Devices:
-    """The devices of one product, sorted by how many of them one card can have."""
+    """The devices of one product, by kind: whole cards, equal parts of a card, MIG instances."""
 
     product: GpuProduct
     whole: int = 0
@@ -93,15 +93,15 @@ class _Devices:
         return self.whole + sum(_cards_of(count, parts) for parts, count in self.parts.items())
 
     def gpu_instances(self) -> dict[MigProfile, int]:
-        """GPU instances, at least so many: compute instances may share one."""
-        assert self.product.geometry is not None, "only such products have MIG resources"
+        """The smallest numbers of GPU instances, because compute instances may share one."""
+        assert self.product.geometry is not None, "only products with a geometry have MIG resources"
         return dict(gpu_instances(self.product.geometry, self.instances))
 
 
 def physical_cards(
     node_capacity: Mapping[str, int], node_labels: Mapping[str, str], catalogue: Catalogue
 ) -> NodeCards:
-    """How many cards a node has, by product."""
+    """The cards of a node, by product."""
     devices, unclassified = _devices(node_capacity, node_labels, catalogue)
     labelled = _labelled_cards(NodeLabels(node_labels), catalogue)
     if labelled is not None and labelled[0].product not in devices:
@@ -129,7 +129,7 @@ def _devices(
 
 
 def _labelled_cards(labels: NodeLabels, catalogue: Catalogue) -> tuple[GpuProduct, int] | None:
-    """NVIDIA's `gpu.count`, where it counts cards: not under the single strategy (slices)."""
+    """NVIDIA's `gpu.count`; None if it counts slices, as under the MIG strategy `single`."""
     value, count = labels.value(f"{GPU}.product"), labels.count(f"{GPU}.count")
     if value is None or count is None:
         return None
@@ -141,7 +141,7 @@ def _labelled_cards(labels: NodeLabels, catalogue: Catalogue) -> tuple[GpuProduc
 
 
 def _card_count(devices: _Devices, labelled: tuple[GpuProduct, int] | None) -> CardCount:
-    """The cards of one product: as labelled, unless the capacity proves that there are more."""
+    """The cards of one product: by the label, unless the capacity needs more cards."""
     product = devices.product
     least, most = devices.plain_cards, devices.plain_cards
     if devices.instances and product.geometry is not None:

@@ -1,11 +1,11 @@
-"""On how few cards a set of instances can lie, over all layouts that a node can have.
+"""The smallest number of cards that can hold a set of MIG instances.
 
-Put here: the exact smallest number, and the plain bound when a search would take too long.
-Not here: how many cards a node has, and which of its numbers say so (`domain.gpu.cards`).
+Put here: the exact smallest number, and a lower bound where a search would take too long.
+Not here: the number of cards of a node, and its source (`domain.gpu.cards`).
 
-A node offers instances on so many cards; which instance is on which card is not known. Some of
-the instances are allocated. The result is the smallest number of cards that can hold those,
-while all that the node offers still lies on its cards.
+A node offers instances on a number of cards; the card of each instance is not known. Some of the
+instances are allocated. The result is the smallest number of cards that can hold the allocated
+instances, while all offered instances still fit on the cards of the node.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from domain.mig.layouts import Instances, layouts
 from domain.mig.profile import MigProfile
 
 MOST_STEPS = 20_000
-"""Of the search, about a tenth of a second; a node of 16 cards in mixed layouts takes hundreds."""
+"""Of a search: about 0.1 s. A node of 16 cards in mixed layouts needs some hundred steps."""
 
 MOST_INSTANCES = 1_024
-"""On one node; 16 cards have 112. Beyond it only the plain bound is given."""
+"""On one node; 16 cards have 112. For more instances the result is the lower bound."""
 
 PACKINGS_REMEMBERED = 65_536
-"""The same nodes have few states in a month, so most queries repeat."""
+"""A node has few different states in a month, so most calls have the same arguments."""
 
 Vector = tuple[int, ...]
 
 
 class Packing(NamedTuple):
-    """A number of cards, and whether it is the smallest one or only no larger than that."""
+    """A number of cards, and whether it is the smallest number or only a lower bound."""
 
     card_count: int
     is_exact: bool
 
 
 class _TooLong(Exception):
-    """The search took more steps than it may."""
+    """The search exceeded MOST_STEPS."""
 
 
 def pack(
@@ -47,11 +47,11 @@ def pack(
     offered: Mapping[MigProfile, int],
     cards: int | None,
 ) -> Packing:
-    """The fewest cards on which the allocated GPU instances can lie.
+    """The smallest number of cards that can hold the allocated GPU instances.
 
-    `offered` are all instances of the node's cards, `cards` how many cards those are on (None:
-    not known). Contradicting numbers (more allocated than offered, more offered than the cards
-    can hold) give the number for the allocated instances alone.
+    `offered`: all instances of the node. `cards`: the number of its cards (None: not known). If
+    the numbers contradict each other (more allocated than offered, or more offered than the cards
+    can hold), only the allocated instances count.
     """
     return _pack(geometry, _instances(allocated), _instances(offered), cards)
 
@@ -66,11 +66,11 @@ def _pack(
 ) -> Packing:
     names = tuple(profile for profile, _ in allocated)
     if sum(count for _, count in allocated) > MOST_INSTANCES:
-        return Packing(_plain_bound(geometry, allocated), is_exact=False)
+        return Packing(_lower_bound(geometry, allocated), is_exact=False)
     try:
         fewest = _Search(geometry, names).fewest_for(tuple(count for _, count in allocated))
     except _TooLong:
-        return Packing(_plain_bound(geometry, allocated), is_exact=False)
+        return Packing(_lower_bound(geometry, allocated), is_exact=False)
     every = tuple(sorted({*names, *(profile for profile, _ in offered)}))
     wanted = tuple(dict(allocated).get(name, 0) for name in every)
     there = tuple(max(dict(offered).get(name, 0), w) for name, w in zip(every, wanted, strict=True))
@@ -83,8 +83,8 @@ def _pack(
     return Packing(found, is_exact=True)
 
 
-def _plain_bound(geometry: Geometry, counts: Instances) -> int:
-    """By adding up slots: never more than the true number."""
+def _lower_bound(geometry: Geometry, counts: Instances) -> int:
+    """A lower bound of the number of cards: the sum of slots, divided by the slots of a card."""
     found = [(geometry.find(profile), count) for profile, count in counts]
     known = [(profile, count) for profile, count in found if profile is not None]
     sums = (
@@ -110,14 +110,14 @@ class _Search:
         self._covered: dict[tuple[Vector, Vector, int, int], bool] = {}
 
     def fewest_for(self, counts: Vector) -> int:
-        """The fewest cards that hold these instances."""
+        """The smallest number of cards that can hold these instances."""
         cards = self._bound(counts)
         while not self._packs(counts, cards):
             cards += 1
         return cards
 
     def fewest_of(self, wanted: Vector, there: Vector, cards: int, at_least: int) -> int:
-        """The fewest of `cards` that can hold `wanted`, when they hold `there` altogether."""
+        """The smallest part of `cards` that can hold `wanted`, if all `cards` hold `there`."""
         for covering in range(at_least, cards + 1):
             if self._covers(there, wanted, covering, cards - covering):
                 return covering
@@ -129,7 +129,7 @@ class _Search:
             raise _TooLong
 
     def _packs(self, counts: Vector, cards: int) -> bool:
-        """Whether so many cards hold these instances; each card is filled as far as it goes."""
+        """Whether so many cards can hold these instances; each card gets a maximal set."""
         if not any(counts):
             return True
         key = (counts, cards)
@@ -144,7 +144,7 @@ class _Search:
         return self._packed[key]
 
     def _covers(self, there: Vector, wanted: Vector, covering: int, others: int) -> bool:
-        """Whether `covering` cards hold all wanted instances, and `others` the rest."""
+        """Whether `covering` cards can hold all wanted instances, and `others` the rest."""
         if not any(wanted):
             return self._packs(there, covering + others)
         key = (there, wanted, covering, others)
@@ -160,14 +160,15 @@ class _Search:
         return self._covered[key]
 
     def _bound(self, counts: Vector) -> int:
-        """At least so many cards, by adding up slots; at least one for anything."""
-        return _plain_bound(self._geometry, tuple(zip(self._names, counts, strict=True)))
+        """A lower bound of the number of cards for these instances."""
+        return _lower_bound(self._geometry, tuple(zip(self._names, counts, strict=True)))
 
     def _fullest(self, counts: Vector) -> list[Vector]:
         """The maximal sets of these instances on one card.
 
-        Moving an instance onto a card never makes another card worse, so fuller is enough. A
-        placeable set stays placeable without one of its instances, so one more instance decides.
+        Only maximal sets are needed, because an instance that moves to this card makes room on
+        another card. A set is maximal if no set with one more instance is placeable: a placeable
+        set stays placeable without one of its instances.
         """
         reachable = tuple(min(count, most) for count, most in zip(counts, self._most, strict=True))
         if reachable not in self._fullest_within:

@@ -42,9 +42,9 @@ def namespace_document(namespace: NamespaceLifetime, at: int, version: int) -> D
 
 
 def quota_document(quota: QuotaLifetime, at: int, version: int) -> Document:
-    hard = _in_force(quota.hard, at)
+    hard = _counts_at(quota.hard, at)
     used = dict.fromkeys(hard, 0) | {
-        name: count for name, count in _in_force(quota.used, at).items() if name in hard
+        name: count for name, count in _counts_at(quota.used, at).items() if name in hard
     }
     return {
         "apiVersion": "v1",
@@ -91,7 +91,7 @@ def budget_document(budget: BudgetLifetime, at: int, version: int) -> Document:
     }
 
 
-def _in_force(dated: tuple[tuple[int, Mapping[str, int]], ...], at: int) -> Mapping[str, int]:
+def _counts_at(dated: tuple[tuple[int, Mapping[str, int]], ...], at: int) -> Mapping[str, int]:
     current: Mapping[str, int] = {}
     for from_at, counts in dated:
         if from_at <= at:
@@ -117,7 +117,8 @@ def workload_document(workload: WorkloadLifetime, at: int, version: int) -> Docu
             uid=workload.uid,
             created_at=workload.created_at,
             resource_version=version,
-            labels=dict(workload.labels) | (_of_job(workload) if workload.kind == "Job" else {}),
+            labels=dict(workload.labels)
+            | (_job_labels(workload) if workload.kind == "Job" else {}),
             owners=[owner_reference(workload.owner)] if workload.owner else None,
             generation=generation,
             annotations=dict(state.annotations),
@@ -127,7 +128,7 @@ def workload_document(workload: WorkloadLifetime, at: int, version: int) -> Docu
     }
 
 
-# Shared by all documents, which are read only.
+# All documents share these values, and no code changes them.
 _CONTAINER: Document = {
     "image": "registry.example/train:1",
     "imagePullPolicy": "Always",
@@ -136,7 +137,7 @@ _CONTAINER: Document = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
 }
-_RUNS_ON: Document = {
+_POD_SPEC: Document = {
     "containers": [_CONTAINER],
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",
@@ -144,12 +145,12 @@ _RUNS_ON: Document = {
     "securityContext": {},
     "terminationGracePeriodSeconds": 30,
 }
-_RUNS_ONCE = _RUNS_ON | {"restartPolicy": "Never"}
+_JOB_POD_SPEC = _POD_SPEC | {"restartPolicy": "Never"}
 
 
 def _workload_spec(workload: WorkloadLifetime) -> Document:
     labels = dict(workload.labels) or {"app": workload.name}
-    pod_spec = _RUNS_ONCE if workload.kind in ("Job", "CronJob") else _RUNS_ON
+    pod_spec = _JOB_POD_SPEC if workload.kind in ("Job", "CronJob") else _POD_SPEC
     template: Document = {"metadata": {"labels": labels}, "spec": pod_spec}
     selected: Document = {"selector": {"matchLabels": dict(labels)}, "template": template}
     match workload.kind:
@@ -164,7 +165,7 @@ def _workload_spec(workload: WorkloadLifetime) -> Document:
                 "podReplacementPolicy": "TerminatingOrFailed",
                 "selector": {"matchLabels": by_uid},
                 "suspend": False,
-                "template": {"metadata": {"labels": _of_job(workload)}, "spec": pod_spec},
+                "template": {"metadata": {"labels": _job_labels(workload)}, "spec": pod_spec},
             }
         case "CronJob":
             job: Document = {"spec": {"template": template}}
@@ -175,8 +176,8 @@ def _workload_spec(workload: WorkloadLifetime) -> Document:
             return {"replicas": workload.replicas} | selected
 
 
-def _of_job(workload: WorkloadLifetime) -> dict[str, str]:
-    """The labels by which a server, not its user, ties a Job to its pods."""
+def _job_labels(workload: WorkloadLifetime) -> dict[str, str]:
+    """The labels of the pods of a Job that the API server sets."""
     return {
         "batch.kubernetes.io/controller-uid": workload.uid,
         "batch.kubernetes.io/job-name": workload.name,

@@ -1,7 +1,7 @@
-"""The present state of one API server: its resource version, and its oldest one.
+"""The present state of one API server: its resource version, and the oldest version that it keeps.
 
-Put here: the present, and reading it for one resource.
-Not here: requests (`lists`, `watch`), or the past as such (`timeline`).
+Put here: the state at the present time of the clock.
+Not here: requests (`lists`, `watch`), or the states of other times (`timeline`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fake_gpu.kubernetes.timeline import Timeline, set_back
 
 
 class View:
-    """The present of one API server, through its clock."""
+    """The state of one API server at the present time of its clock."""
 
     def __init__(
         self, history: ObjectHistory, clock: VirtualClock, faults: ApiFaults, history_seconds: int
@@ -33,14 +33,14 @@ class View:
         ]
 
     def step(self, instant: datetime) -> None:
-        """A driven clock advanced, and watches will receive events."""
+        """Note that a driven clock advanced to `instant`."""
         self._steps = (self._steps[1], int(instant.timestamp()))
 
     def second(self) -> int:
         return self.clock.now_seconds()
 
     def timeline(self, at: int) -> Timeline:
-        """The store as it is at a second: the last backup that was restored counts."""
+        """The state of the store at a second; after a restore, that of the last restored backup."""
         current = self._original
         for fault, restored in self._restored:
             if at >= fault.from_at:
@@ -51,14 +51,14 @@ class View:
         return self.timeline(at).version_at(at)
 
     def oldest_version(self, at: int, resource: str = "") -> int:
-        """Resource versions before this one are compacted away."""
-        # A driven clock jumps: no request can come between two steps, so the version of the
-        # step before is still there, however long the step was.
+        """The oldest resource version; those before it are compacted."""
+        # A driven clock jumps, and no request can arrive between two steps. The version of the
+        # previous step is therefore kept, for steps of any length.
         kept_from = min(at - self.history_seconds, self._steps[0])
         since = self.timeline(at).version_at(kept_from)
         oldest = max(FIRST_RESOURCE_VERSION, since)
         for fault in self.faults.of_kind("watch_dropped", resource):
             if at >= fault.until_at:
-                # Events behind the cut are gone when the server responds again.
+                # Events during the fault are lost when the server responds again.
                 oldest = max(oldest, self.version(fault.until_at))
         return min(oldest, self.version(at))

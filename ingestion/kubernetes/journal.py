@@ -5,10 +5,10 @@ Not here: the lines (`journal_lines`), or landing them (`pull`).
 
     journal/<cluster_id>/<hour>-<sequence>.jsonl
 
-A segment is one object of a store, made by conditional create: it is complete, or it does not
-exist. It never changes. Its last line is a seal, with the hash of all lines before it. An hour has
-one segment per flush; the last one has `hour_closed`. Two collectors of one cluster use different
-sequences.
+A segment is one object of a store, written by conditional create: it is complete, or it does not
+exist, and it never changes. Its last line is a seal with the hash of all lines before it. An hour
+has one segment per flush; the last one has the line `hour_closed`. Two collectors of one cluster
+use different sequence numbers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from warehouse.store import Store
 
 JOURNAL_VERSION = 2
 
-# A flush every half minute and one at the end are 121 an hour; many more are a defect of the loop.
+# With a flush every 30 s and one at the end, an hour has 121 segments. Many more are a defect.
 SEGMENTS_PER_HOUR_LIMIT = 100_000
 
 
 class SegmentDamaged(EvidenceChanged):
-    """A segment of a journal cannot be read as one."""
+    """A segment of a journal is damaged."""
 
     code = "LAND-001"
 
@@ -45,14 +45,14 @@ class SegmentDamaged(EvidenceChanged):
             where=key,
             seen=seen,
             why="the observations of this segment cannot be trusted",
-            remedy="restore the file from a backup of the journal; without one the hour counts "
-            "as not watched",
+            remedy="restore the file from a backup of the journal; without a backup, the hour is a "
+            "gap of the journal",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One object of the spool."""
+    """The name of one segment in the store."""
 
     key: str
     hour: datetime
@@ -75,10 +75,10 @@ def segments(store: Store, cluster_id: str, hour: datetime | None = None) -> lis
 
 
 def latest_segments(store: Store, cluster_id: str, at: datetime, back: timedelta) -> list[Segment]:
-    """The segments of the last `back` before the last one, which usually is of today.
+    """The newest segment, and the segments of the time `back` before it.
 
-    Listed by day: a spool of a year has half a million names, and a bucket lists a thousand at
-    a time.
+    They are listed by day: a journal of a year has half a million names, and a bucket lists a
+    thousand names per request.
     """
     found: list[Segment] = []
     day = at - back
@@ -110,10 +110,10 @@ def _hour_text(hour: datetime) -> str:
 
 
 def parse_lines(key: str, body: bytes) -> Iterator[Line]:
-    """The lines of a segment without its seal; raises SegmentDamaged for another content.
+    """The lines of a segment without its seal; raises SegmentDamaged if it is damaged.
 
-    The seal is compared before the first line is returned, so any changed bit is found. A seal does
-    not show that the lines have a valid form, so the form of each line is checked, too.
+    The seal is compared before the first line is returned, so every changed byte is found. The form
+    of each line is also checked, because a seal may be valid for lines of another form.
     """
     for number, text in enumerate(_before_seal(key, body).splitlines(), start=1):
         try:
@@ -156,7 +156,7 @@ _Numbered = tuple[int, bytes]  # a line's position and its text
 
 @lru_cache(maxsize=64)
 def _hour_at(text: str) -> datetime:
-    """The hour of a time; all lines of a list have one time, and an hour has some dozens."""
+    """The hour of a time. Cached, because all lines of a list have the same time."""
     return hour_of(parse_instant(text))
 
 
@@ -165,7 +165,7 @@ _text = msgspec.json.Encoder(order="sorted", enc_hook=as_text).encode
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A segment that is written as it is until the store has it."""
+    """A segment that is written, unchanged, until the store has it."""
 
     hour: datetime
     sequence: int
@@ -189,7 +189,7 @@ class JournalWriter:
         self.collector = collector
         self.code_version = code_version
         self.position = position
-        # As text: a line as a document needs ten times the memory.
+        # As text, because a line as a document needs ten times the memory.
         self.pending: dict[datetime, list[_Numbered]] = {}
         self.segment_count = 0
         self._sequences: dict[datetime, int] = {}
