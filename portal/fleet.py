@@ -243,6 +243,7 @@ class FindingRow(msgspec.Struct, kw_only=True):
     name: str
     blocks: bool
     where: str
+    cluster_id: str  # for commands and auditors; empty where it is of no single cluster
     seen: str
     what_to_do: str
 
@@ -458,11 +459,28 @@ _IDLE = f"""
     having sum(uses.idle_seconds) > 0
     order by idle_nanos desc, idle_seconds desc, tenant, pod_name, node_name
 """
-_FINDINGS = """
-    select code, name, blocks, found_where as "where", seen, what_to_do
+# The place of a finding begins with its cluster's UID; readers know the name.
+_FINDINGS = f"""
+    with names as ({CLUSTER_NAMES})
+
+    select
+        findings.code,
+        findings.name,
+        findings.blocks,
+        coalesce(
+            'cluster ' || names.cluster_name
+            || substr(findings.found_where, length('cluster ' || findings.cluster_id) + 1),
+            findings.found_where
+        ) as "where",
+        findings.cluster_id,
+        findings.seen,
+        findings.what_to_do
     from findings
-    where billing_period = $period
-    order by blocks desc, code, found_where, seen
+    left join names
+        on findings.cluster_id = names.cluster_id
+        and starts_with(findings.found_where, 'cluster ' || findings.cluster_id)
+    where findings.billing_period = $period
+    order by findings.blocks desc, findings.code, "where", findings.seen
 """
 _CHECKED = "select amounts, finding_count, blocking_count from periods where billing_period = $p"
 _HOURS = """

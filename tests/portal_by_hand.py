@@ -347,7 +347,8 @@ def write_warehouse(home: Home, marts: Mapping[str, Sequence[Any]]) -> None:
         connection.execute(
             "create table quality.findings as select '2026-10' as billing_period, "
             "'GAP-001' as code, 'hour_not_measured' as name, true as blocks, "
-            "'cluster east' as found_where, '1 hour' as seen, 'gpu-ledger pull' as what_to_do"
+            "'c1' as cluster_id, 'cluster c1, 02:00 to 03:00' as found_where, '1 hour' as seen, "
+            "'gpu-ledger pull' as what_to_do"
         )
 
 

@@ -452,8 +452,8 @@ _ROWS_HASH = "count(*), bit_xor(hash(t)), sum(hash(t))"
 
 _NO_FINDINGS = """
     select
-        '' as billing_period, '' as code, '' as name, false as blocks, '' as found_where,
-        '' as seen, '' as what_to_do
+        '' as billing_period, '' as code, '' as name, false as blocks, '' as cluster_id,
+        '' as found_where, '' as seen, '' as what_to_do
     where false
 """
 

@@ -220,6 +220,10 @@ def test_the_provider_sees_steps_capacity_and_every_tenant(portal: Portal) -> No
         "blocked by 1 gap",
         "1 finding, 1 blocking the close",
     ]
+    [finding] = portal.get("/api/v1/fleet/findings", "provider").json()["rows"]
+    assert finding["where"] == "cluster east, 02:00 to 03:00"
+    assert finding["cluster_id"] == "c1"
+    assert '<td class="pf-v6-c-table__td">cluster east, 02:00 to 03:00</td>' in text
 
 
 def test_differences_between_the_sources_are_rows_of_the_provider(portal: Portal) -> None:
