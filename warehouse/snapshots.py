@@ -277,16 +277,6 @@ _PERIODS = {
     "counted_until": "TIMESTAMPTZ",
 }
 _CHECKED = {"finding_count": "BIGINT", "blocking_count": "BIGINT"}
-_DOCUMENTS = {
-    "billing_period": "VARCHAR",
-    "tenant": "VARCHAR",
-    "number": "VARCHAR",
-    "document": "VARCHAR",
-    "status": "VARCHAR",
-    "currency": "VARCHAR",
-    "billed": "VARCHAR",
-    "issued_at": "TIMESTAMPTZ",
-}
 _FILES = {
     "billing_period": "VARCHAR",
     "tenant": "VARCHAR",
@@ -294,47 +284,13 @@ _FILES = {
     "name": "VARCHAR",
     "sha256": "VARCHAR",
 }
-_BUDGET_STEPS = {
-    "billing_period": "VARCHAR",
-    "tenant": "VARCHAR",
-    "budget": "VARCHAR",
-    "source": "VARCHAR",
-    "workload_kind": "VARCHAR",
-    "workload_name": "VARCHAR",
-    "label_key": "VARCHAR",
-    "label_value": "VARCHAR",
-    "currency": "VARCHAR",
-    "amount_nanos": "DECIMAL(38,0)",
-    "cost_nanos": "DECIMAL(38,0)",
-    "forecast_nanos": "DECIMAL(38,0)",
-    "forecast_method": "VARCHAR",
-    "rate_nanos_per_hour": "DECIMAL(38,0)",
-    "spent_at": "TIMESTAMPTZ",
-    "counted_until": "TIMESTAMPTZ",
-    "step_kind": "VARCHAR",
-    "step_pct": "BIGINT",
-    "state": "VARCHAR",
-    "reached_at": "TIMESTAMPTZ",
-    "delivered_at": "TIMESTAMPTZ",
+_TYPES = {
+    "str": "VARCHAR",
+    "int": "BIGINT",
+    "datetime": "TIMESTAMPTZ",
+    "datetime | None": "TIMESTAMPTZ",
 }
-_STOPS = {
-    "tenant": "VARCHAR",
-    "workload_kind": "VARCHAR",
-    "workload_name": "VARCHAR",
-    "device_count": "BIGINT",
-    "stopped_at": "TIMESTAMPTZ",
-    "restored_at": "TIMESTAMPTZ",
-    "hourly_cost": "VARCHAR",
-    "currency": "VARCHAR",
-    "reason": "VARCHAR",
-}
-_CORRECTIONS = {
-    "corrects_period": "VARCHAR",
-    "tenant": "VARCHAR",
-    "currency": "VARCHAR",
-    "cost_nanos": "DECIMAL(38,0)",
-    "reason": "VARCHAR",
-}
+"""Of the fields of a row; a field of another type is no column. Amounts in nanos are decimals."""
 
 # Hours that are not due yet have no status. Where a period was not checked since it was counted,
 # the outcomes of its attempts are all that is known.
@@ -565,16 +521,22 @@ def _gather(
         connection.execute(f"create table scratch.main.{table} as {rows}")
     connection.execute("use scratch")
     _table(connection, "periods", _PERIODS | _CHECKED, (_fields(one) for one in periods))
-    _table(connection, "documents", _DOCUMENTS, (_fields(one) for one in documents))
+    _table(
+        connection, "documents", _columns_of(IssuedDocument), (_fields(one) for one in documents)
+    )
     files = (
         {**_fields(one), "name": name, "sha256": digest}
         for one in documents
         for name, digest in one.files
     )
     _table(connection, "document_files", _FILES, files)
-    _table(connection, "corrections", _CORRECTIONS, (_fields(one) for one in corrections))
-    _table(connection, "budget_steps", _BUDGET_STEPS, (_fields(one) for one in budget_steps))
-    _table(connection, "stops", _STOPS, (_fields(one) for one in stops))
+    _table(
+        connection, "corrections", _columns_of(Correction), (_fields(one) for one in corrections)
+    )
+    _table(
+        connection, "budget_steps", _columns_of(BudgetStep), (_fields(one) for one in budget_steps)
+    )
+    _table(connection, "stops", _columns_of(StoppedWorkload), (_fields(one) for one in stops))
     checked = _COVERAGE.format(checked=statuses or _NO_STATES)
     connection.execute(f"create table coverage as {checked}")
     findings = "from w.quality.findings" if "findings" in quality else _NO_FINDINGS
@@ -757,6 +719,14 @@ def _table(
     spelled = ", ".join(f"{column} {kind}" for column, kind in columns.items())
     connection.execute(f"create table {name} ({spelled})")
     insert_rows(connection, name, columns, rows)
+
+
+def _columns_of(kind: Any) -> dict[str, str]:
+    return {
+        name: "DECIMAL(38,0)" if "nanos" in name else _TYPES[field.type]
+        for name, field in kind.__dataclass_fields__.items()
+        if field.type in _TYPES
+    }
 
 
 def _fields(value: Any) -> dict[str, Any]:
