@@ -51,10 +51,8 @@ class PullHours(dg.Config):
 
     from_hour: str = Field(description="The first hour, in UTC, such as 2026-10-01T00.")
     until_hour: str = Field(description="The hour after the last one, such as 2026-10-02T00.")
-    clusters: list[str] = Field(default=[], description="Only these cluster IDs; all when empty.")
-    sources: list[str] = Field(
-        default=[], description="Only these sources, thanos or kubernetes; both when empty."
-    )
+    clusters: list[str] = Field(default=[], description="Cluster IDs; empty: all clusters.")
+    sources: list[str] = Field(default=[], description="Sources: thanos, kubernetes; empty: both.")
     all_hours: bool = Field(default=False, description="Also query hours that are complete.")
 
     @property
