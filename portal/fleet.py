@@ -350,6 +350,17 @@ _TENANTS = """
     left join paces on costs.tenant = paces.tenant and costs.currency = paces.currency
     order by costs.cost_nanos desc, costs.tenant
 """
+CARD_TERMS = (
+    "installed",
+    "running",
+    "held",
+    "idle",
+    "unsold",
+    "unhealthy",
+    "withdrawn",
+    "unmeasured",
+)
+"""The uses of a card in an hour; the terms after the first add up to it and the unmeasured time."""
 _CAPACITY = f"""
     with names as ({CLUSTER_NAMES})
 
@@ -357,14 +368,7 @@ _CAPACITY = f"""
         names.cluster_name,
         hours.gpu_class,
         hours.share_denominator,
-        sum(hours.installed_share_seconds) as installed,
-        sum(hours.running_share_seconds) as running,
-        sum(hours.held_share_seconds) as held,
-        sum(hours.idle_share_seconds) as idle,
-        sum(hours.unsold_share_seconds) as unsold,
-        sum(hours.unhealthy_share_seconds) as unhealthy,
-        sum(hours.withdrawn_share_seconds) as withdrawn,
-        sum(hours.unmeasured_share_seconds) as unmeasured
+        {", ".join(f"sum(hours.{term}_share_seconds) as {term}" for term in CARD_TERMS)}
     from fct_node_share_hours as hours
     inner join names on hours.cluster_id = names.cluster_id
     where hours.hour_started_at = $at and hours.dimension = 'compute'
@@ -395,14 +399,7 @@ _NODE_CARDS = f"""
         hours.gpu_class,
         hours.hour_started_at,
         hours.share_denominator,
-        hours.installed_share_seconds as installed,
-        hours.running_share_seconds as running,
-        hours.held_share_seconds as held,
-        hours.idle_share_seconds as idle,
-        hours.unsold_share_seconds as unsold,
-        hours.unhealthy_share_seconds as unhealthy,
-        hours.withdrawn_share_seconds as withdrawn,
-        hours.unmeasured_share_seconds as unmeasured
+        {", ".join(f"hours.{term}_share_seconds as {term}" for term in CARD_TERMS)}
     from fct_node_share_hours as hours
     inner join names on hours.cluster_id = names.cluster_id
     where hours.hour_started_at = $at and hours.dimension = 'compute'
@@ -586,19 +583,6 @@ def capacity(facts: Facts, period: BillingPeriod) -> list[CapacityRow]:
         )
         for row in facts.rows(_CAPACITY, {"at": at})
     ]
-
-
-CARD_TERMS = (
-    "installed",
-    "running",
-    "held",
-    "idle",
-    "unsold",
-    "unhealthy",
-    "withdrawn",
-    "unmeasured",
-)
-"""The uses of a card in an hour; the terms after the first add up to it and the unmeasured time."""
 
 
 def card_hours(facts: Facts, at: datetime, hours: int) -> list[CardHourRow]:
