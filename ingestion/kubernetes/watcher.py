@@ -122,16 +122,17 @@ class Watcher(threading.Thread):
 
     def run(self) -> None:
         pause = self._retry.first_seconds
-        need = NeedsList(self.resource, self._clock.now(), "start", "")
-        if not self.version and not self._wait_for_list(need):
+        # The collector requests the first list itself.
+        if not self.version and not self._wait_for_list():
             return
         while not self._halt.is_set():
             began_at, heard = self._clock.now(), 0
             try:
                 heard = self._read_stream()
             except HistoryGone as gone:
-                need = NeedsList(self.resource, self._clock.now(), "expired", gone.seen[:200])
-                if not self._wait_for_list(need):
+                self._listed.clear()
+                self._put(NeedsList(self.resource, self._clock.now(), "expired", gone.seen[:200]))
+                if not self._wait_for_list():
                     return
                 continue
             except LedgerError as trouble:
@@ -173,10 +174,8 @@ class Watcher(threading.Thread):
                 break
         return heard
 
-    def _wait_for_list(self, need: NeedsList) -> bool:
-        """Request a list from the collector and wait for it; False when stopped."""
-        self._listed.clear()
-        self._put(need)
+    def _wait_for_list(self) -> bool:
+        """Wait for the collector's list; False when stopped."""
         while not self._halt.is_set():
             if self._listed.wait(PLACE_SECONDS):
                 return True

@@ -228,8 +228,7 @@ def test_a_definition_that_comes_later_is_collected_and_its_budgets_are_listed(
     ]
     # Not served: written once, however often it was tried. Then a complete list, and no gap.
     lines = [line for line in collector.lines() if line.get("resource") == "gpubudgets"]
-    listed = [line["complete"] for line in lines if line["line"] == "listed"]
-    assert listed[:2] == [False, True]
+    assert [line["complete"] for line in lines if line.get("why") == "start"] == [False, True]
     assert not [line for line in lines if line["line"] in ("gap", "contradiction")]
 
     hour = hour_of(clock.now())

@@ -205,6 +205,17 @@ def test_a_role_without_the_right_to_budgets_loses_nothing_else(tmp_path: Path) 
     assert ("pods", False) not in listed
 
 
+def test_a_first_list_that_failed_is_followed_by_one_complete_list(tmp_path: Path) -> None:
+    """A second list, a moment later, would begin with a gap."""
+    lost = fault("rbac_lost", -3600, 300, resource="gpubudgets")
+    with world(crowded(), tmp_path, START, faults=(lost,)) as made:
+        made.start_collector()
+        made.advance(900, step=60)
+    first = made.lines("listed", resource="gpubudgets", why="start")
+    assert [line["complete"] for line in first if line["complete"]] == [True]
+    assert made.lines("gap", resource="gpubudgets") == []
+
+
 def test_a_list_with_fewer_namespaces_ends_no_pod_during_a_watch(
     tmp_path: Path,
 ) -> None:
