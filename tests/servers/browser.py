@@ -36,7 +36,7 @@ class Browser:
     def sees(self, text: str) -> None:
         self.page.get_by_text(text).first.wait_for(timeout=PATIENCE_MS)
 
-    def until(self, path: str, shows: str, every_ms: int = 5_000) -> None:
+    def until(self, path: str, shows: str, every_ms: int = 10_000) -> None:
         """Load a page repeatedly until it shows a text."""
         for _ in range(PATIENCE_MS // every_ms):
             self.page.goto(f"{self.url}{path}")
