@@ -13,19 +13,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from domain.billing_period import BillingPeriod
-from domain.clock import StoppedClock
 from domain.interval import format_instant
 from orchestration import steps
 from orchestration.cli.doctor import check_engine
-from orchestration.demo.closed_month import run_demo
 from orchestration.open_home import OpenHome
+from tests.closed_home import copy_closed_home
 from tests.decisions_by_hand import decided
 from tests.servers.hadoop_aws import spark_environment
 from tests.servers.s3 import Bucket, s3_server
@@ -41,11 +39,6 @@ PERIOD = BillingPeriod("2026-10")
 ENGINE = '\n[engine]\nkind = "spark"\nmaster = "local[2]"\nexchange = "{}"\n'
 
 
-@contextmanager
-def no_bar(_: str) -> Iterator[Callable[[int, int, str], None]]:
-    yield lambda done, total, what: None
-
-
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     with s3_server(tmp_path_factory.mktemp("exchange")) as server:
@@ -57,8 +50,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory, bucket: Bucket) -> tuple[Ope
     """A home closed with DuckDB, and a copy of its evidence and decisions closed with Spark."""
     require_spark()
     folder = tmp_path_factory.mktemp("engines")
-    with run_demo("thin_line", folder / "duckdb", no_bar, lambda text: None) as result:
-        by_duckdb = OpenHome(result.opened.home, StoppedClock(result.opened.clock.now()))
+    by_duckdb = copy_closed_home(folder / "duckdb")
     for name in (*KEPT, "runs"):
         place = by_duckdb.home.path / name
         (shutil.copytree if place.is_dir() else shutil.copy)(
