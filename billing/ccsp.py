@@ -1,11 +1,15 @@
 """The programme owner's report: active worker nodes and GPUs active per node, hour by hour.
 
-Put here: hours with their measure, sealed as runs of equal hours, and written as CSV.
+Its name is from CCSP, the Red Hat Certified Cloud and Service Provider programme.
+
+Put here: hours, each measured, partly measured or not measured; equal consecutive hours are sealed
+as one entry, and written as CSV hour by hour.
 Not here: how cards are counted (`fct_node_hours`, `fct_cluster_hours`).
 
 An hour that was not measured is marked and has no number: it is never zero. A partly measured hour
-has a lower bound and is marked; so is an hour of slices whose cards no evidence names
-(`how_known`). The weakest basis is the last one in alphabetical order.
+has a lower bound and is marked. `how_known` is the basis of a number of cards: `by_devices` is
+exact; with `capacity` and `layouts` the cards of some slices are not known, and the number is a
+lower bound. A sum has the weakest basis of its parts: the last word in alphabetical order.
 """
 
 from __future__ import annotations
@@ -64,7 +68,7 @@ NODE_COLUMNS = tuple(field.name for field in fields(ReportedNodeHour))
 
 
 def measures(coverage_statuses: Iterable[CoverageStatus]) -> dict[tuple[str, datetime], str]:
-    """The measure of each expected hour of each cluster, over its sources."""
+    """Whether each expected hour of a cluster was measured, partly measured or not measured."""
     states: defaultdict[tuple[str, datetime], set[CoverageState]] = defaultdict(set)
     for coverage_status in coverage_statuses:
         if coverage_status.state is not CoverageState.NOT_EXPECTED:
@@ -92,7 +96,8 @@ def node_hours(
 ) -> list[ReportedNodeHour]:
     """One row per node and measured hour.
 
-    Counted are (cluster, node, hour, capacity, largest number active, its bound, how known).
+    A row of `counted` is (cluster, node, hour, capacity, largest number of active GPUs, its lower
+    bound, `how_known`).
     """
     rows = []
     for cluster, node, hour, *counts in counted:
@@ -103,7 +108,7 @@ def node_hours(
 
 
 def sealed_runs(rows: Sequence[ReportedClusterHour] | Sequence[ReportedNodeHour]) -> list[Document]:
-    """Rows with neighbouring equal hours joined: a quiet month is a few lines."""
+    """The rows, equal consecutive hours joined into one entry with the number of hours."""
     if not rows:
         return []
     names = [name for name in rows[0].__dataclass_fields__ if name != "hour_started_at"]
@@ -123,20 +128,20 @@ def sealed_runs(rows: Sequence[ReportedClusterHour] | Sequence[ReportedNodeHour]
 
 def hours_csv(statement: Mapping[str, Any]) -> bytes:
     """One row per cluster and hour, and one per hour of the fleet."""
-    rows = [[entry[name] for name in HOUR_COLUMNS] for entry in _hours(statement["ccsp_hours"])]
+    rows = [[entry[name] for name in HOUR_COLUMNS] for entry in _each_hour(statement["ccsp_hours"])]
     ordered = sorted(rows, key=lambda row: (row[1], row[0]))
     out: list[list[Any]] = []
     for hour, group in groupby(ordered, key=lambda row: row[1]):
         clusters = list(group)
         out += clusters
-        out.append([FLEET, hour, *_fleet(clusters)])
+        out.append([FLEET, hour, *_sum_clusters(clusters)])
     return csv_bytes(HOUR_COLUMNS, out)
 
 
 def nodes_csv(statement: Mapping[str, Any]) -> bytes:
     """One row per cluster, node and hour."""
     entries = sorted(
-        ([entry[name] for name in NODE_COLUMNS] for entry in _hours(statement["ccsp_nodes"])),
+        ([entry[name] for name in NODE_COLUMNS] for entry in _each_hour(statement["ccsp_nodes"])),
         key=lambda row: (row[2], row[0], row[1]),
     )
     return csv_bytes(NODE_COLUMNS, entries)
@@ -148,7 +153,7 @@ def _measure(states: set[CoverageState]) -> str:
     return PARTLY if CoverageState.DEGRADED in states else UNMEASURED
 
 
-def _hours(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _each_hour(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for run in runs:
         hour = parse_instant(run["first_hour"])
         for _ in range(run["hours"]):
@@ -156,8 +161,8 @@ def _hours(runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             hour += HOUR
 
 
-def _fleet(rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """Sums over clusters; with an unmeasured one among them only a lower bound.
+def _sum_clusters(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Sums over clusters; a lower bound if one of them was not measured.
 
     The clusters' simultaneous maxima may lie at different instants, so they are not added up.
     """

@@ -13,7 +13,7 @@ from domain.errors import NotBillable
 from domain.findings import CheckResult, Finding
 from domain.money import format_estimate
 
-GAP, OF_GAPS = "GAP-001", "GAP-"
+UNMEASURED_GAP, GAP_PREFIX = "GAP-001", "GAP-"
 """The finding of an unmeasured gap, and the prefix of all findings about gaps."""
 
 FINDINGS_NAMED = 20
@@ -49,27 +49,28 @@ def next_commands(
 ) -> Iterator[tuple[str, str]]:
     """The commands for blocking findings, each with its purpose."""
     codes = {finding.code for finding in blocking}
-    if any(code.startswith(OF_GAPS) for code in codes):
+    if any(code.startswith(GAP_PREFIX) for code in codes):
         yield f"gpu-ledger gaps {period}", "prints the command that backfills or accepts each gap"
-    if others := sorted(codes - {GAP}):
+    # `gpu-ledger gaps` prints the whole remedy of an unmeasured gap, `check` that of the others.
+    if others := sorted(codes - {UNMEASURED_GAP}):
         yield f"gpu-ledger check {period}", f"lists the remedy of {', '.join(others)}"
     if missing_checks:
         yield f"gpu-ledger refresh --period {period}", "rebuilds the facts that the checks read"
 
 
 def require_billable(check_result: CheckResult, currency: str) -> None:
-    """Refuse a period that did not pass; called before rendering, and again before the record."""
+    """Refuse a period that did not pass; called before rendering, and again before recording."""
     if not check_result.billable:
         raise PeriodNotBillable(check_result, currency)
 
 
 def _hours_and_amounts(findings: Iterable[Finding], currency: str) -> str:
-    spans = {
+    intervals = {
         (f.cluster_id, f.hour_started_at, f.hour_ended_at)
         for f in findings
         if f.hour_started_at and f.hour_ended_at
     }
-    hours = sum(int((end - start).total_seconds()) // 3600 for _, start, end in spans)
+    hours = sum(int((end - start).total_seconds()) // 3600 for _, start, end in intervals)
     nanos = sum(finding.affected_nanos for finding in findings)
     amount = f", about {format_estimate(nanos, currency)}" if currency else ""
     return f"{hours} {'hour' if hours == 1 else 'hours'}{amount}"

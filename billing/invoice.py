@@ -102,22 +102,22 @@ def invoice_document(header: Header, total: Total, usage: DocumentUsage) -> Docu
 
 def _payable(header: Header, billed_nanos: int, digits: int) -> Document:
     """Tax, the payable total, and the terms of payment; `total_billed_cost` is the net amount."""
-    percent = _of_either(header, "tax_percent")
+    percent = _party_cell(header, "tax_percent")
     tax_nanos = tax_of(billed_nanos, percent, header.currency) if header.currency else 0
-    days = _of_either(header, "payment_days")
+    days = _party_cell(header, "payment_days")
     is_due = billed_nanos + tax_nanos > 0 and days is not None
     due_on = header.issued_at.date() + timedelta(days=days) if is_due else None
     bank = next((p.bank_lines for p in (header.customer, header.issuer) if p and p.bank_lines), [])
     return {
         "tax": {
             "percent": percent or "",
-            "note": _of_either(header, "tax_note") or "",
+            "note": _party_cell(header, "tax_note") or "",
             "amount": format_nanos(tax_nanos, digits),
         },
         "total_payable": format_nanos(billed_nanos + tax_nanos, digits),
         "payment": {
             "due_on": due_on.isoformat() if due_on else "",
-            "terms": _of_either(header, "payment_terms") or "",
+            "terms": _party_cell(header, "payment_terms") or "",
             "bank_details": bank,
             "purchase_order": header.customer.purchase_order if header.customer else "",
         },
@@ -131,8 +131,8 @@ def tax_of(billed_nanos: int, percent: str, currency: str) -> int:
     return units * minor_unit_nanos(currency)
 
 
-def _of_either(header: Header, name: str) -> Any:
-    """A cell of the customer, or else of the issuer."""
+def _party_cell(header: Header, name: str) -> Any:
+    """A cell of the customer's row, or of the issuer's row if the customer's is empty."""
     cells = (getattr(party, name) for party in (header.customer, header.issuer) if party)
     return next((cell for cell in cells if cell not in ("", None)), None)
 
@@ -289,52 +289,57 @@ def measured_section(
     clusters: Iterable[str],
     names: Mapping[str, str],
     coverage_statuses: Sequence[CoverageStatus],
-    signed: Sequence[AcceptedGap],
+    accepted_gaps: Sequence[AcceptedGap],
     window: Interval,
 ) -> list[Document]:
-    """One entry per cluster, in order; for the clusters of a document only."""
+    """One entry per cluster, in order; `clusters` are those of the document."""
     return [
         {
             "cluster_id": cluster,
             "cluster_name": names.get(cluster, ""),
-            **_hours(
+            **_hour_counts(
                 coverage_status
                 for coverage_status in coverage_statuses
                 if coverage_status.cluster_id == cluster
             ),
-            "signed": _signed(signed, cluster, window),
+            "signed": _accepted_entries(accepted_gaps, cluster, window),
         }
         for cluster in sorted(clusters)
     ]
 
 
-def _hours(coverage_statuses: Iterable[CoverageStatus]) -> Document:
+def _hour_counts(coverage_statuses: Iterable[CoverageStatus]) -> Document:
     expected: defaultdict[datetime, list[CoverageState]] = defaultdict(list)
     by_source: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for coverage_status in coverage_statuses:
         by_source[coverage_status.source][coverage_status.state.value] += 1
         if coverage_status.state is not CoverageState.NOT_EXPECTED:
             expected[coverage_status.hour_started_at].append(coverage_status.state)
-    complete = [states.count(CoverageState.COMPLETE) for states in expected.values()]
-    sources = [len(states) for states in expected.values()]
-    alone = [whole == 1 and of > 1 for whole, of in zip(complete, sources, strict=True)]
+    complete_counts = [states.count(CoverageState.COMPLETE) for states in expected.values()]
+    source_counts = [len(states) for states in expected.values()]
+    one_of_two = [
+        complete_count == 1 and source_count > 1
+        for complete_count, source_count in zip(complete_counts, source_counts, strict=True)
+    ]
     return {
         "hours_expected": len(expected),
-        "hours_measured": sum(whole > 0 for whole in complete),
-        "hours_with_one_source_of_two": sum(alone),
-        "hours_not_wholly_measured": complete.count(0),
+        "hours_measured": sum(count > 0 for count in complete_counts),
+        "hours_with_one_source_of_two": sum(one_of_two),
+        "hours_not_wholly_measured": complete_counts.count(0),
         "hours_by_source": {
             source: dict(sorted(counts.items())) for source, counts in sorted(by_source.items())
         },
     }
 
 
-def _signed(signed: Iterable[AcceptedGap], cluster: str, window: Interval) -> list[Document]:
-    found: list[Document] = []
-    for gap in signed:
+def _accepted_entries(
+    accepted_gaps: Iterable[AcceptedGap], cluster: str, window: Interval
+) -> list[Document]:
+    entries: list[Document] = []
+    for gap in accepted_gaps:
         inside = gap.interval.clipped_to(window)
         if gap.cluster_id == cluster and inside and not gap.pod_uid:
-            found.append(
+            entries.append(
                 {
                     "source": gap.source.value,
                     "started_at": format_instant(inside.started_at),
@@ -345,4 +350,4 @@ def _signed(signed: Iterable[AcceptedGap], cluster: str, window: Interval) -> li
                     "decided_on": gap.decided_on.isoformat(),
                 }
             )
-    return sorted(found, key=lambda entry: sorted((k, str(v)) for k, v in entry.items()))
+    return sorted(entries, key=lambda entry: sorted((k, str(v)) for k, v in entry.items()))

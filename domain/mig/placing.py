@@ -44,7 +44,7 @@ def place(geometry: Geometry, wanted: Mapping[MigProfile, int]) -> PlacedLayout 
         return Unplaceable(f"{geometry.name} has no profile {', '.join(sorted(unknown))}")
     if any(count < 0 for count in counts.values()):
         return Unplaceable("a count is negative")
-    if excess := _over_a_limit(geometry, counts):
+    if excess := _explain_excess(geometry, counts):
         return Unplaceable(excess)
     order = _creation_order(geometry, gpu_instances(geometry, counts))
     return (
@@ -55,7 +55,7 @@ def place(geometry: Geometry, wanted: Mapping[MigProfile, int]) -> PlacedLayout 
 
 
 def gpu_instances(geometry: Geometry, counts: Mapping[MigProfile, int]) -> Instances:
-    """The GPU instances behind a set: compute instances share as few as can hold them."""
+    """The GPU instances of a set: as few as can hold its compute instances, which share them."""
     parts: dict[MigProfile, list[int]] = {}
     for profile, count in counts.items():
         canonical = geometry.canonical(profile)
@@ -63,14 +63,14 @@ def gpu_instances(geometry: Geometry, counts: Mapping[MigProfile, int]) -> Insta
             sizes = parts.setdefault(canonical.instance, [])
             sizes += [canonical.compute_slices] * count
     needed = [
-        (instance, _fewest_bins(instance.gpu_slices, tuple(sorted(sizes, reverse=True))))
+        (instance, _fewest_instances(instance.gpu_slices, tuple(sorted(sizes, reverse=True))))
         for instance, sizes in parts.items()
     ]
     return tuple(sorted((instance, count) for instance, count in needed if count))
 
 
-def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
-    """The first limit that plain adding-up breaks, or nothing."""
+def _explain_excess(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
+    """The first limit of the card that a sum exceeds, as a sentence; empty if there is none."""
     compute = sum(profile.compute_slices * count for profile, count in counts.items())
     if compute > geometry.compute_slots:
         return f"{compute} compute slots are requested, and the card has {geometry.compute_slots}"
@@ -85,7 +85,7 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
     if memory > geometry.memory_slots:
         slices = f"the slices add up to {compute} of {geometry.compute_slots}"
         return f"{slices}, but {memory} memory slots are requested, and the card has " + (
-            f"{geometry.memory_slots}: {_sizes(geometry, instances)}"
+            f"{geometry.memory_slots}: {_describe_memory(geometry, instances)}"
         )
     media = sum(
         _instance_profile(geometry, name).media_engines * count for name, count in instances
@@ -95,7 +95,7 @@ def _over_a_limit(geometry: Geometry, counts: Mapping[MigProfile, int]) -> str:
     return ""
 
 
-def _sizes(geometry: Geometry, instances: Instances) -> str:
+def _describe_memory(geometry: Geometry, instances: Instances) -> str:
     return ", ".join(
         f"{count} × {name} covers {count * _instance_profile(geometry, name).memory_slots}"
         for name, count in reversed(instances)
@@ -117,7 +117,7 @@ def _explain_no_slots(geometry: Geometry, counts: Mapping[MigProfile, int]) -> s
     places = [
         f"{count} × {name} (covers {_instance_profile(geometry, name).memory_slots} of "
         f"{geometry.memory_slots} slots, starts at "
-        f"{_either(_instance_profile(geometry, name).starts)})"
+        f"{_join_with_or(_instance_profile(geometry, name).starts)})"
         for name, count in reversed(instances)
     ]
     return (
@@ -126,7 +126,7 @@ def _explain_no_slots(geometry: Geometry, counts: Mapping[MigProfile, int]) -> s
     )
 
 
-def _either(starts: tuple[int, ...]) -> str:
+def _join_with_or(starts: tuple[int, ...]) -> str:
     words = [str(start) for start in starts]
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
@@ -134,21 +134,23 @@ def _either(starts: tuple[int, ...]) -> str:
 @lru_cache(maxsize=4096)
 def _creation_order(geometry: Geometry, instances: Instances) -> Layout | None:
     """Try the orders as mig-parted does, largest first; the lowest free slots are taken."""
-    left = tuple(sorted(instances, key=lambda pair: (-pair[0].gpu_slices, pair[0])))
-    return _continue_order(geometry, left, (), OccupiedParts())
+    remaining = tuple(sorted(instances, key=lambda pair: (-pair[0].gpu_slices, pair[0])))
+    return _continue_order(geometry, remaining, (), OccupiedParts())
 
 
 def _continue_order(
-    geometry: Geometry, left: Instances, order: Layout, taken: OccupiedParts
+    geometry: Geometry, remaining: Instances, order: Layout, taken: OccupiedParts
 ) -> Layout | None:
-    if not left:
+    if not remaining:
         return order
-    for index, (name, count) in enumerate(left):
+    for index, (name, count) in enumerate(remaining):
         profile = _instance_profile(geometry, name)
         start = next((s for s in profile.starts if can_take(geometry, taken, profile, s)), None)
         if start is None:
             continue
-        rest = left[:index] + (((name, count - 1),) if count > 1 else ()) + left[index + 1 :]
+        rest = (
+            remaining[:index] + (((name, count - 1),) if count > 1 else ()) + remaining[index + 1 :]
+        )
         more = (*order, Placement(start, profile.memory_slots, name))
         found = _continue_order(geometry, rest, more, taken.with_instance(profile, start))
         if found is not None:
@@ -157,23 +159,24 @@ def _continue_order(
 
 
 @lru_cache(maxsize=4096)
-def _fewest_bins(capacity: int, sizes: tuple[int, ...]) -> int:
+def _fewest_instances(capacity: int, sizes: tuple[int, ...]) -> int:
     """The fewest instances of `capacity` slices that hold compute instances of these sizes."""
     if all(size == capacity for size in sizes):
         return len(sizes)
     rest = sizes[1:]
     return 1 + min(
-        _fewest_bins(capacity, left) for left in _after_one_bin(capacity - sizes[0], rest)
+        _fewest_instances(capacity, left)
+        for left in _sizes_after_one_instance(capacity - sizes[0], rest)
     )
 
 
-def _after_one_bin(room: int, sizes: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """The possible rests after filling one instance."""
+def _sizes_after_one_instance(room: int, sizes: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """The sizes that may remain after one instance is filled."""
     fitting = {size for size in sizes if size <= room}
     if not fitting:
         return {sizes}
     remaining: set[tuple[int, ...]] = set()
     for size in fitting:
         index = sizes.index(size)
-        remaining |= _after_one_bin(room - size, sizes[:index] + sizes[index + 1 :])
+        remaining |= _sizes_after_one_instance(room - size, sizes[:index] + sizes[index + 1 :])
     return remaining

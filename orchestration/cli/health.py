@@ -24,9 +24,9 @@ from warehouse.reports.opened_facts import open_facts
 
 SCHEMA = "gpu-ledger/health/1"
 PROPOSAL = (
-    "Proposed credits are the cost of the affected pods in these hours. This command credits "
-    "nothing. To approve a credit, append its row to decisions/outages.csv with decided_by and "
-    "decided_on:"
+    "Proposed credits are the cost of pods in the hours in which a fault of the provider affected "
+    "them. This command credits nothing. To approve a credit, append its row to "
+    "decisions/outages.csv with decided_by and decided_on:"
 )
 
 EPILOG = """\b
@@ -57,7 +57,7 @@ def health(
             period = facts.newest
             click.echo(newest_month_note(period), err=True)
         workloads = [_format_amounts(row) for row in report.owners(facts, period, tenant)]
-        found = report.problems(facts, period, tenant)
+        problems = report.problems(facts, period, tenant)
         proposed = [_format_amounts(row) for row in report.credits_proposed(facts, period)]
         outages = report.outages_proposed(facts, period, tenant)
     proposed = [row for row in proposed if tenant in ("", row["tenant"])]
@@ -67,7 +67,7 @@ def health(
                 "schema": SCHEMA,
                 "month": period.name,
                 "tenant": tenant,
-                "problems": found,
+                "problems": problems,
                 "proposed_credits": proposed,
                 "proposed_outages": outages,
                 "owners": workloads,
@@ -79,7 +79,7 @@ def health(
     else:
         title = f"Problems of {period}"
         empty = f"No problem of a GPU or node was seen in {period}."
-        emit(found, output, report.PROBLEM_COLUMNS, title=title, empty=empty)
+        emit(problems, output, report.PROBLEM_COLUMNS, title=title, empty=empty)
         if proposed and output == "table":
             columns = [name.removesuffix("_nanos") for name in report.CREDIT_COLUMNS]
             emit(proposed, output, columns, title="Proposed credits")
@@ -96,7 +96,7 @@ def _cells(outage: dict[str, Any]) -> list[str]:
 
 
 def _format_amounts(row: dict[str, Any]) -> dict[str, Any]:
-    """Nanos as amounts: text, so that no digit is lost."""
+    """The row with its columns `*_nanos` as decimal text, so that no digit is lost."""
     return {
         name.removesuffix("_nanos"): format_nanos(int(value)) if name.endswith("_nanos") else value
         for name, value in row.items()

@@ -97,9 +97,9 @@ def _specs(graph: ModelGraph, partitions: dg.PartitionsDefinition[str]) -> Itera
             CHECK_RESULT,
             *(model_key(model.name) for model in graph.models if model.layer == "marts"),
         ],
-        description="The copy of all marts for readers, written after each check of a period in "
-        "which no required check failed. Its table `about` has the time until which data is "
-        "complete.",
+        description="A copy of all marts for readers. A check of a period replaces it, unless a "
+        "required check failed or was not executed. Its table `about` has the time until which "
+        "data is complete.",
         partitions_def=partitions,
         group_name=GROUP,
         owners=OWNERS,

@@ -105,7 +105,10 @@ class PullDueHours(dg.Config):
     )
 
 
-@dg.op(description="Query due hours: the newest hour of each source, then from the oldest on.")
+@dg.op(
+    description="Query due hours: first the newest hour of each source, then the others, "
+    "the oldest first."
+)
 def pull_due(
     context: dg.OpExecutionContext, config: PullDueHours, ledger_home: HomeParameter
 ) -> None:
@@ -122,7 +125,10 @@ def pull_due(
     _report_attempts(context, opened, attempts, errors)
 
 
-@dg.job(description="Query the due hours, and store the responses in the landing.")
+@dg.job(
+    description="Query the due hours (expected hours without a complete response), and store the "
+    "responses in the landing."
+)
 def pull_due_hours() -> None:
     pull_due()
 

@@ -89,7 +89,8 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=jobs["draft_period"],
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="Checks each open period daily after its grace time, and drafts its invoices.",
+        description="Checks each open period daily after its grace time for late evidence (the "
+        "policy grace_days), and drafts its invoices.",
     )
     def period_drafts(
         context: dg.ScheduleEvaluationContext, ledger_home: HomeParameter
@@ -107,7 +108,8 @@ def period_schedules(jobs: Mapping[str, Any]) -> list[Any]:
         job=close_period,
         execution_timezone="UTC",
         default_status=RUNNING,
-        description="With close_on_schedule: closes the oldest open period if nothing blocks it.",
+        description="Closes the oldest open period if nothing blocks it and close_on_schedule "
+        "is true in config.toml.",
     )
     def period_close(
         context: dg.ScheduleEvaluationContext, ledger_home: HomeParameter

@@ -4,9 +4,9 @@ Put here: conditions, and run requests to Dagster.
 Not here: which hours are due (`orchestration.open_hours`), which facts are outdated
 (`orchestration.period_state`).
 
-Every sensor reads the home, not its own history: no result depends on a cursor or a run key. If
-the Dagster database is lost, no hour is lost; while a run is in progress, its hours are not
-requested again.
+Every sensor decides from the home which runs to request, not from its own history. A cursor only
+prevents repeated check results and limits the wait for pulls in progress. If the Dagster database
+is lost, no hour is lost; while a run is in progress, its hours are not requested again.
 """
 
 # No `from __future__ import annotations` here: Dagster reads the types of parameters.
@@ -97,8 +97,8 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
         asset_selection=dg.AssetSelection.assets(*keys.values()),
         minimum_interval_seconds=HOURS_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Starts runs that pull the due hours: the newest hour of each source, then "
-        "from the oldest on.",
+        description="Starts runs that pull the due hours (expected hours without a complete "
+        "response): first the newest hour of each source, then the others, the oldest first.",
     )
     def hours_due(
         context: dg.SensorEvaluationContext, ledger_home: HomeParameter
@@ -122,7 +122,9 @@ def hours_due_sensor(evidence: Sequence[dg.AssetsDefinition], keys: EvidenceKeys
         passed = {name: state.passed for name, state in states.items()}
         return dg.SensorResult(
             run_requests=requests,
-            skip_reason=None if requests else "No due hour without a run in progress.",
+            skip_reason=None
+            if requests
+            else "No hour is due, or runs for all due hours are in progress.",
             asset_events=[*islice(landed, EVENTS_LIMIT), *changed],
             cursor=json.dumps(passed, sort_keys=True),
         )

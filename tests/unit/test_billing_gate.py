@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from billing.gate import GAP, PeriodNotBillable, next_commands
+from billing.gate import UNMEASURED_GAP, PeriodNotBillable, next_commands
 from domain.billing_period import BillingPeriod
 from domain.findings import CheckResult, Finding
 from quality.finding_catalogue import CATALOGUE
@@ -49,6 +49,10 @@ def test_a_finding_that_is_not_a_gap_is_named_by_its_code() -> None:
 
 
 def test_gap_commands_are_for_findings_that_block() -> None:
-    assert CATALOGUE["hour_not_measured"].code == GAP
+    assert CATALOGUE["hour_not_measured"].code == UNMEASURED_GAP
     of_gaps = {kind.code for kind in CATALOGUE.values() if kind.blocks and "GAP" in kind.code}
-    assert of_gaps == {GAP, "GAP-005", "GAP-006"}  # gaps are the reason that a limit is exceeded
+    assert of_gaps == {
+        UNMEASURED_GAP,
+        "GAP-005",
+        "GAP-006",
+    }  # gaps are the reason that a limit is exceeded
