@@ -33,7 +33,7 @@ runs as (
 
 ),
 
--- No metric shows a device that a pod has through a claim.
+-- Pods that have devices only through a ResourceClaim: no metric shows such devices.
 claim_pods as (
 
     select
@@ -47,8 +47,9 @@ claim_pods as (
 ),
 
 -- Running time of a pod without a sample of its allocation: all of it, or its start or end.
--- `short_kind` is the kind of time that is too short for a dispute. At an edge of the measured
--- time, a sample outside it might show the pod.
+-- `short_kind` is the segment kind if the time is at most `agreement_seconds` long, so that the
+-- sources do not contradict each other. It is `window_edge` if the pod was cut off at the start or
+-- end of the measured time: a sample outside the measured time might show the pod.
 unsampled_times as (
 
     select
@@ -99,7 +100,8 @@ unsampled_times as (
 
 ),
 
-gap_parts as (
+-- Each of these times, cut where a gap of the cluster's samples starts or ends.
+unsampled_parts as (
 
     select
         unsampled_times.cluster_id,
@@ -126,7 +128,7 @@ gap_parts as (
 overdue_segments as (
 
     select *
-    from gap_parts
+    from unsampled_parts
     where not is_gap and ended_second - started_second > agreement_seconds
 
 ),
@@ -236,7 +238,7 @@ segment_parts as (
         is_gap,
         started_second,
         ended_second
-    from gap_parts
+    from unsampled_parts
     where is_gap or ended_second - started_second <= agreement_seconds
     union all
     select
