@@ -6,6 +6,7 @@ Not here: fixtures, which are beside their tests.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -80,6 +81,14 @@ process busy while the others have no file left.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: number for number, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Collect garbage less often, and never in the imported modules: it took 6 % of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)

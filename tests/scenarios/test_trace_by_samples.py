@@ -63,6 +63,7 @@ def test_each_pod_ends_with_its_lifecycle_or_its_last_sample(tmp_path: Path) -> 
     assert len(counted["every-300s"].seconds) < len(counted["every-15s"].seconds)
 
 
+@pytest.mark.deep
 def test_the_page_has_the_results_of_the_real_trace() -> None:
     folder = Path(os.environ.get("GPU_LEDGER_OPENB") or ROOT.parent / "shared" / "data" / "openb")
     if not folder.is_dir() and not os.environ.get("CI"):

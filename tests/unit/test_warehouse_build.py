@@ -53,6 +53,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, BuildResult]:
     return home, counted(home)
 
 
+@pytest.mark.deep
 @pytest.mark.engines
 def test_replayed_statements_build_the_tables_of_dbt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,6 +148,7 @@ def test_a_closed_period_is_refused(built: tuple[Home, BuildResult]) -> None:
         build_period(home, PERIOD, decided(RATE), closed_periods=frozenset({"2026-10"}))
 
 
+@pytest.mark.deep
 @pytest.mark.engines
 def test_the_models_refuse_a_closed_period_before_any_build(tmp_path: Path) -> None:
     """Also if dbt itself is run on such a file: the run ends before its first model."""
