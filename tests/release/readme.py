@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SHOWN = re.compile(r"Lines of its output:\n\n```\w*\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"its\s+output:\n\n```\w*\n(.*?)```", re.DOTALL)
 
 
 def main() -> None:
