@@ -359,3 +359,7 @@ _OBJECTS: Mapping[str, object] = {
     "resourceclaims": Seen[Claim],
     "resourceslices": Seen[Slice],
 }
+
+# msgspec reads the annotations of a type when it is first used, and crashes if two threads do so.
+for _form in (AnyLine, *_OBJECTS.values()):
+    msgspec.json.Decoder(_form, dec_hook=_converted)
